@@ -1,0 +1,220 @@
+/**
+ * The one error type of Moonport and the one table of its codes.
+ *
+ * Every door (CLI, HTTP, TypeScript) renders the same error; the table below is the only place that
+ * knows a code's HTTP status, exit code and whether a caller may simply try again. docs/errors.md is
+ * generated from it, and a test asserts that the page is current.
+ */
+
+/** What happens next, which is what a reader of an error wants to know first. */
+export type ErrorGroup =
+  /** The request itself is wrong; sending it again changes nothing. */
+  | "refuse"
+  /** The class's own doing: its code threw, ran too long, or is not valid. */
+  | "class"
+  /** Nothing happened, or asking again with the same call id is safe. */
+  | "retry"
+  /** The write is committed locally, its durability is not known. */
+  | "unknown"
+  /** Storage or configuration needs an operator. */
+  | "operator";
+
+export interface ErrorCodeEntry {
+  readonly group: ErrorGroup;
+  /** HTTP status. */
+  readonly status: number;
+  /** Exit code of the CLI. */
+  readonly exit: number;
+  readonly retryable: boolean;
+  readonly meaning: string;
+}
+
+const refuse = (status: number, meaning: string, exit = 2): ErrorCodeEntry => ({
+  group: "refuse",
+  status,
+  exit,
+  retryable: false,
+  meaning,
+});
+const byClass = (status: number, meaning: string): ErrorCodeEntry => ({
+  group: "class",
+  status,
+  exit: 4,
+  retryable: false,
+  meaning,
+});
+const retry = (status: number, meaning: string): ErrorCodeEntry => ({
+  group: "retry",
+  status,
+  exit: 5,
+  retryable: true,
+  meaning,
+});
+const operator = (status: number, meaning: string, exit = 7): ErrorCodeEntry => ({
+  group: "operator",
+  status,
+  exit,
+  retryable: false,
+  meaning,
+});
+
+/** Every code that Moonport itself gives. Codes thrown by classes (`error{code=...}`) live beside these and may not reuse them. */
+export const ERROR_CODES = {
+  bad_request: refuse(400, "The request is malformed."),
+  bad_json: refuse(400, "The body or an argument is not valid JSON."),
+  bad_name: refuse(400, "An app, class or method name does not follow the grammar."),
+  bad_key: refuse(400, "A key is empty, longer than 256 bytes, or holds control characters."),
+  bad_value: refuse(400, "A value cannot travel: cycle, hole, function, NaN, or text that is not UTF-8."),
+  bad_option: refuse(400, "An option or flag is unknown or has the wrong form."),
+  bad_setting: refuse(400, "A setting is unknown, of the wrong type, or out of bounds."),
+  too_large: refuse(413, "A body, argument, reply, value or row is larger than its limit."),
+  too_deep: refuse(400, "A value is nested deeper than the limit."),
+  route_not_found: refuse(404, "No such route.", 3),
+  method_not_allowed: refuse(405, "The route exists, but not for this HTTP method."),
+  app_not_found: refuse(404, "No such app on this node.", 3),
+  class_not_found: refuse(404, "No such class.", 3),
+  method_not_found: refuse(404, "The class has no such public method.", 3),
+  not_a_reading_method: refuse(405, "Only reading methods may be called with GET."),
+  object_not_found: refuse(404, "The object was never written, or it is destroyed.", 3),
+  id_conflict: refuse(409, "The call id was used before with another method or other arguments."),
+  id_expired: refuse(409, "The call id is older than the node remembers; whether it ran is no longer known."),
+
+  method_error: byClass(500, "The method threw a plain error, or hit a Lua runtime error."),
+  budget_exceeded: byClass(500, "The method used up its time, memory or depth."),
+  class_invalid: byClass(500, "The class file does not compile or does not return a valid class."),
+  migration_failed: byClass(500, "A migration of the class failed on this object; the object stays as it was."),
+  migration_mismatch: byClass(409, "The object has applied migrations that the class does not have or has changed."),
+  hook_failed: byClass(500, "on_create or on_wake threw; the object stays closed."),
+  sql_error: byClass(500, "SQLite refused the statement."),
+  sql_refused: byClass(500, "The statement is not on the allow-list for class code."),
+  read_only: byClass(500, "A reading method, or a row derivation, tried to write."),
+  call_doomed: byClass(
+    500,
+    "The transaction ended under the call (full disk, ROLLBACK by a statement); the rest of it may not write.",
+  ),
+  call_after_write: byClass(500, "A method may call other objects only before its first write."),
+
+  mailbox_full: retry(503, "The object has as many waiting calls as its mailbox holds."),
+  object_restarting: retry(
+    503,
+    "The object's residency was broken; nothing of the call is kept, the next call activates it afresh.",
+  ),
+  node_stopping: retry(503, "The node is shutting down."),
+  node_full: retry(503, "The node has as many resident objects or open files as it may have, and all are busy."),
+  storage_behind: retry(503, "Too much is waiting to be shipped; new writes are refused until shipping catches up."),
+  not_durable_yet: retry(503, "The reply was computed over writes that have not landed within the gate's bound."),
+  deadline_exceeded: retry(504, "The call's deadline passed before its turn came; it did not run."),
+  caller_gone: retry(499, "The caller went away before the call's turn came; it did not run."),
+  moved: retry(503, "The object lives elsewhere."),
+  node_unreachable: retry(503, "No running node answered at the address."),
+
+  outcome_unknown: {
+    group: "unknown",
+    status: 504,
+    exit: 6,
+    retryable: true,
+    meaning:
+      "The write is committed on the node, but its flight has not landed within the gate's bound. Asking again with the same call id tells what became of it.",
+  },
+
+  storage_full: operator(507, "The disk is full."),
+  storage_readonly: operator(507, "The data folder is not writable."),
+  storage_failed: operator(500, "The disk or SQLite reported an I/O error."),
+  object_full: operator(507, "The object's database reached OBJECT_BYTES_MAX."),
+  object_corrupt: operator(500, "The object's history in the bucket is damaged or has a gap; it is not served."),
+  bucket_failed: operator(503, "The bucket answered with an error."),
+  bucket_unusable: operator(500, "The bucket failed the start-up probe."),
+  fleet_mismatch: operator(500, "The node's settings differ from the fleet's."),
+  folder_locked: operator(500, "Another process uses the data folder.", 8),
+  address_in_use: operator(500, "The address to listen on is taken.", 8),
+  insecure_bind: operator(500, "A non-loopback address needs auth."),
+  internal: operator(500, "A fault in Moonport itself.", 1),
+} as const satisfies Record<string, ErrorCodeEntry>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** How errors that a class throws with a code of its own are rendered. */
+export const CLASS_ERROR: ErrorCodeEntry = byClass(422, "The class refused the call with a code of its own.");
+
+export interface ErrorOptionsBag {
+  readonly hint?: string;
+  readonly cause?: unknown;
+  /** `app/Class/key` of the object concerned. */
+  readonly object?: string;
+  readonly callId?: string;
+  /** How long to wait before trying again, milliseconds. */
+  readonly retryAfterMs?: number;
+  /** Further fields, plain JSON values; for class errors the fields of the thrown table. */
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** The error that reaches users. `code` is one of {@link ERROR_CODES}, or a class's own code when `source` is "class". */
+export class MoonportError extends Error {
+  override readonly name = "MoonportError";
+  readonly source: "moonport" | "class";
+  readonly hint: string | undefined;
+  readonly object: string | undefined;
+  readonly callId: string | undefined;
+  readonly retryAfterMs: number | undefined;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+
+  private constructor(
+    readonly code: string,
+    source: "moonport" | "class",
+    message: string,
+    bag: ErrorOptionsBag,
+  ) {
+    super(message, bag.cause === undefined ? undefined : { cause: bag.cause });
+    this.source = source;
+    this.hint = bag.hint;
+    this.object = bag.object;
+    this.callId = bag.callId;
+    this.retryAfterMs = bag.retryAfterMs;
+    this.details = bag.details;
+  }
+
+  static of(code: ErrorCode, message: string, bag: ErrorOptionsBag = {}): MoonportError {
+    return new MoonportError(code, "moonport", message, bag);
+  }
+
+  /** An error thrown by class code with a code of its own. A code that Moonport uses itself becomes `method_error`, so that no class can fake an outcome. */
+  static byClass(code: string, message: string, bag: ErrorOptionsBag = {}): MoonportError {
+    if (Object.hasOwn(ERROR_CODES, code)) {
+      return new MoonportError("method_error", "moonport", message, {
+        ...bag,
+        details: { ...bag.details, code },
+      });
+    }
+    return new MoonportError(code, "class", message, bag);
+  }
+
+  get entry(): ErrorCodeEntry {
+    if (this.source === "class") return CLASS_ERROR;
+    return ERROR_CODES[this.code as ErrorCode];
+  }
+
+  get retryable(): boolean {
+    return this.entry.retryable;
+  }
+
+  /** A copy that also names the object or the call; fields already set win. */
+  with(bag: Pick<ErrorOptionsBag, "object" | "callId" | "hint">): MoonportError {
+    const merged: Record<string, unknown> = { ...bag };
+    for (const field of ["hint", "object", "callId", "retryAfterMs", "details", "cause"] as const) {
+      if (this[field] !== undefined) merged[field] = this[field];
+    }
+    return new MoonportError(this.code, this.source, this.message, merged as ErrorOptionsBag);
+  }
+}
+
+/** Anything thrown, as a MoonportError: a foreign error is a fault of ours and becomes `internal`. */
+export function asMoonportError(thrown: unknown): MoonportError {
+  if (thrown instanceof MoonportError) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return MoonportError.of("internal", message, { cause: thrown });
+}
+
+/** Asserts what only a programming mistake can break; a failed one is `internal` and never caught for control flow. */
+export function assert(condition: unknown, message: string): asserts condition {
+  if (!condition) throw MoonportError.of("internal", `assertion failed: ${message}`);
+}

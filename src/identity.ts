@@ -1,0 +1,73 @@
+/**
+ * Who an object is: `<app>/<Class>/<key>`, the grammar of its parts, and the partition it belongs to.
+ */
+import { createHash } from "node:crypto";
+import { MoonportError } from "./errors.js";
+
+export interface ObjectIdentity {
+  readonly app: string;
+  readonly className: string;
+  readonly key: string;
+  /** `app/Class/key`; unique, and the form that logs and errors show. */
+  readonly id: string;
+}
+
+export const DEFAULT_APP = "default";
+export const PARTITION_COUNT = 256;
+export const KEY_BYTES_MAX = 256;
+
+const APP = /^[a-z][a-z0-9-]{0,62}$/;
+const CLASS = /^[A-Z][A-Za-z0-9]{0,62}$/;
+const METHOD = /^[a-z_][A-Za-z0-9_]{0,62}$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+
+/** @throws MoonportError `bad_name` or `bad_key` */
+export function identityOf(app: string, className: string, key: string): ObjectIdentity {
+  checkAppName(app);
+  checkClassName(className);
+  checkKey(key);
+  return { app, className, key, id: `${app}/${className}/${key}` };
+}
+
+export function checkAppName(app: string): void {
+  if (!APP.test(app)) {
+    throw MoonportError.of("bad_name", `"${clip(app)}" is no app name`, {
+      hint: "an app is a lower-case letter followed by up to 62 lower-case letters, digits or dashes",
+    });
+  }
+}
+
+export function checkClassName(className: string): void {
+  if (!CLASS.test(className)) {
+    throw MoonportError.of("bad_name", `"${clip(className)}" is no class name`, {
+      hint: "a class is a capital letter followed by up to 62 letters or digits",
+    });
+  }
+}
+
+export function checkMethodName(method: string): void {
+  if (!METHOD.test(method)) {
+    throw MoonportError.of("bad_name", `"${clip(method)}" is no method name`, {
+      hint: "a method is a lower-case letter followed by letters, digits or underscores",
+    });
+  }
+}
+
+export function checkKey(key: string): void {
+  const bytes = Buffer.byteLength(key, "utf8");
+  if (bytes === 0 || bytes > KEY_BYTES_MAX) {
+    throw MoonportError.of("bad_key", `a key is 1 to ${KEY_BYTES_MAX} bytes of UTF-8; this one has ${bytes}`);
+  }
+  if (CONTROL.test(key)) throw MoonportError.of("bad_key", "a key may not hold control characters");
+  if (!key.isWellFormed()) throw MoonportError.of("bad_key", "a key must be well-formed Unicode text");
+}
+
+/** SHA-1 of `app/Class/key` as a big-endian integer mod 256, which is its last byte (seed: durable-objects-on-a-ring). */
+export function partitionOf(id: string): number {
+  return createHash("sha1").update(id, "utf8").digest()[19] as number;
+}
+
+function clip(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
+}

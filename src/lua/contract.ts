@@ -1,0 +1,162 @@
+/**
+ * The seam between the Lua engine and the objects it serves.
+ *
+ * The engine knows classes, budgets and values; it knows no SQLite, no mailbox, no gate. An object hands it a
+ * {@link CallHost} for the length of one call; everything Lua code can do to the outside goes through it, synchronously.
+ * A host function that throws a MoonportError raises a Lua error that `pcall` can catch and that, uncaught, comes out of
+ * the invocation as that same MoonportError.
+ */
+import type { ObjectIdentity } from "../identity.js";
+import type { PlainObject, PlainValue, SqlParameters, SqlRows, SqlValue } from "../values.js";
+
+export type CallerKind = "client" | "unit" | "object" | "timer" | "message" | "system";
+
+export interface Caller {
+  readonly kind: CallerKind;
+  readonly id?: string;
+  readonly claims?: PlainObject;
+}
+
+/** A row at a time; the engine calls `close` when Lua is done with it or the call ends. */
+export interface RowCursor {
+  readonly columns: readonly string[];
+  next(): readonly SqlValue[] | undefined;
+  close(): void;
+}
+
+export type TimerPlan =
+  | { readonly kind: "after"; readonly delayMs: number }
+  | { readonly kind: "at"; readonly atMs: number }
+  | { readonly kind: "every"; readonly everyMs: number }
+  | { readonly kind: "cron"; readonly expression: string; readonly timeZone?: string };
+
+export interface TimerRequest {
+  readonly plan: TimerPlan;
+  /** A second timer of the same name replaces the first. */
+  readonly name?: string;
+  readonly method: string;
+  readonly args: readonly PlainValue[];
+}
+
+/** One of the object's own timers, as `schedule.list()` shows it. */
+export interface TimerInfo {
+  readonly id: number;
+  readonly name?: string;
+  readonly method: string;
+  readonly dueMs: number;
+}
+
+export interface MessageRequest {
+  readonly className: string;
+  readonly key: string;
+  readonly method: string;
+  readonly args: readonly PlainValue[];
+  readonly delayMs?: number;
+  /** Makes sending idempotent. */
+  readonly id?: string;
+}
+
+export interface CallHost {
+  readonly object: ObjectIdentity;
+  readonly caller: Caller;
+  /** `now()`: wall clock at the call's start. */
+  readonly startedMs: number;
+  sqlExec(sql: string, parameters: SqlParameters): { readonly changes: number; readonly lastId: number };
+  sqlAll(sql: string, parameters: SqlParameters): SqlRows;
+  /** At most one row. */
+  sqlOne(sql: string, parameters: SqlParameters): SqlRows;
+  sqlEach(sql: string, parameters: SqlParameters): RowCursor;
+  storeGet(key: string): PlainValue | undefined;
+  storeSet(key: string, value: PlainValue): void;
+  storeDelete(key: string): boolean;
+  /** In key order. */
+  storeList(prefix: string): readonly (readonly [string, PlainValue])[];
+  storeSetVolatile(key: string, value: PlainValue): void;
+  storeAppendVolatile(key: string, text: string): void;
+  emit(event: string, data: PlainValue): void;
+  /** Returns the timer's id. */
+  scheduleSet(request: TimerRequest): number;
+  scheduleCancel(idOrName: number | string): boolean;
+  scheduleMove(idOrName: number | string, plan: TimerPlan): boolean;
+  scheduleList(): readonly TimerInfo[];
+  send(request: MessageRequest): void;
+  destroy(): void;
+  /** [0, 1), seeded per call. */
+  random(): number;
+  uuid(): string;
+  log(level: "debug" | "info" | "warn" | "error", text: string): void;
+}
+
+export type ColumnType = "text" | "integer" | "real" | "boolean";
+
+export interface DirectoryDeclaration {
+  readonly columns: Readonly<Record<string, ColumnType>>;
+  readonly index: readonly string[];
+}
+
+/** What an invocation runs. Private methods (leading underscore) are runnable here; doors refuse them. */
+export type LuaEntry =
+  | { readonly kind: "method"; readonly name: string }
+  | { readonly kind: "hook"; readonly name: "on_create" | "on_wake" }
+  /** `directory.row(self)`: DIRECTORY_BUDGET_MS, never yields a slice. */
+  | { readonly kind: "row" };
+
+export type LuaStep =
+  | { readonly kind: "returned"; readonly value: PlainValue }
+  /** Thrown, killed, or returned something that cannot travel. Always a MoonportError. */
+  | { readonly kind: "failed"; readonly error: Error }
+  /** The time slice is over; resume once others had their turn. */
+  | { readonly kind: "slice" };
+
+export interface LuaInvocation {
+  /** Runs until the next step. Not to be called again after `returned` or `failed`. */
+  resume(): LuaStep;
+  /** Gives the call up between slices; its coroutine is never resumed. Idempotent. */
+  abandon(): void;
+}
+
+export type MethodKind = "write" | "read";
+
+export interface LuaClass {
+  readonly name: string;
+  /** As errors show it: `classes/Auction.lua`. */
+  readonly file: string;
+  /** SHA-256 of the text, hex: the class's version. */
+  readonly version: string;
+  readonly migrations: readonly string[];
+  readonly directory: DirectoryDeclaration | undefined;
+  /** Every method, private ones included. */
+  readonly methods: ReadonlyMap<string, MethodKind>;
+  readonly hooks: { readonly on_create: boolean; readonly on_wake: boolean };
+  start(entry: LuaEntry, args: readonly PlainValue[], host: CallHost): LuaInvocation;
+}
+
+export interface ClassSource {
+  readonly app: string;
+  /** Also the file's base name. */
+  readonly name: string;
+  readonly file: string;
+  readonly text: string;
+}
+
+export interface LuaEngine {
+  /**
+   * Compiles one class. `knownClasses` become globals of its code, so that `Auction("lot-42")` makes a reference.
+   * @throws MoonportError `class_invalid` with file, line and what is wrong
+   */
+  loadClass(source: ClassSource, knownClasses: readonly string[]): LuaClass;
+  /** Drops pooled states; invocations under way must have ended. */
+  close(): void;
+}
+
+export interface LuaLimits {
+  readonly methodBudgetMs: number;
+  readonly sliceMs: number;
+  readonly instructionsMax: number;
+  readonly directoryBudgetMs: number;
+  readonly memoryBytesMax: number;
+  readonly stringBytesMax: number;
+  readonly callDepthMax: number;
+  readonly valueDepthMax: number;
+  readonly valueBytesMax: number;
+}

@@ -1,0 +1,257 @@
+/**
+ * Every bound, wait and size that an operator may set: one table, from which flags, environment variables, the config
+ * and docs/settings.md derive. An unknown name fails with the nearest right one.
+ */
+import { MoonportError } from "../errors.js";
+import { nearest } from "../nearest.js";
+
+/** A `fleet` setting must be the same on every node of a fleet; a `node` setting may differ. */
+export type SettingScope = "fleet" | "node";
+export type SettingUnit = "milliseconds" | "bytes" | "count";
+
+export interface SettingEntry {
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+  readonly unit: SettingUnit;
+  readonly scope: SettingScope;
+  readonly meaning: string;
+}
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+const DAY_MS = 86_400_000;
+
+const wait = (defaultMs: number, min: number, max: number, meaning: string): SettingEntry => ({
+  default: defaultMs,
+  min,
+  max,
+  unit: "milliseconds",
+  scope: "node",
+  meaning,
+});
+const size = (defaultBytes: number, min: number, max: number, meaning: string): SettingEntry => ({
+  default: defaultBytes,
+  min,
+  max,
+  unit: "bytes",
+  scope: "node",
+  meaning,
+});
+const count = (defaultCount: number, min: number, max: number, meaning: string): SettingEntry => ({
+  default: defaultCount,
+  min,
+  max,
+  unit: "count",
+  scope: "node",
+  meaning,
+});
+
+export const SETTINGS = {
+  OBJECT_MAILBOX_MAX: count(
+    128,
+    1,
+    100_000,
+    "Calls that may wait in one object's mailbox; one more is refused with mailbox_full.",
+  ),
+  OBJECT_ACK_GATE_MS: wait(
+    10_000,
+    10,
+    600_000,
+    "How long a finished reply waits for its flight before outcome_unknown (a write) or not_durable_yet (a read).",
+  ),
+  OBJECT_BURST_CALLS_MAX: count(
+    64,
+    1,
+    10_000,
+    "Waiting calls that may share one transaction, each in a savepoint of its own.",
+  ),
+  OBJECT_BURST_MS: wait(5, 0, 1_000, "How long a burst may go on taking further calls before it commits."),
+  OBJECT_IDLE_MS: wait(60_000, 10, DAY_MS, "An object without calls for this long is shipped and closed."),
+  OBJECT_BYTES_MAX: size(
+    GIB,
+    64 * KIB,
+    16 * GIB,
+    "Size of one object's database; a write beyond it fails with object_full.",
+  ),
+  OBJECT_WAL_BYTES_MAX: size(
+    256 * KIB,
+    16 * KIB,
+    GIB,
+    "Captured WAL beyond this is checkpointed into the object's file.",
+  ),
+  OBJECT_UNSHIPPED_BYTES_MAX: size(
+    64 * MIB,
+    MIB,
+    4 * GIB,
+    "WAL of one object that has not landed; beyond it new writing calls get storage_behind.",
+  ),
+  OBJECT_SHIP_CONCURRENCY: count(32, 1, 1_024, "Flights under way at once on a node."),
+  OBJECT_SHIP_RESERVED: count(8, 0, 1_024, "Of those, how many are kept for flights that a caller waits on."),
+  OBJECT_SHIP_BACKOFF_MS: wait(
+    50,
+    1,
+    60_000,
+    "First pause after a failed flight; it doubles with each failure, with jitter.",
+  ),
+  OBJECT_SHIP_BACKOFF_MAX_MS: wait(2_000, 1, 600_000, "Longest pause between two tries of a flight."),
+  OBJECT_SHIP_FAILURES_MAX: count(
+    6,
+    1,
+    1_000,
+    "Consecutive failed flights after which a shipper stops until the next write.",
+  ),
+  OBJECT_FLIGHT_BYTES_MAX: size(
+    64 * MIB,
+    MIB,
+    GIB,
+    "Changed pages one segment may hold; a flight with more ships a snapshot.",
+  ),
+  COMPACT_SEGMENTS_MAX: count(64, 2, 10_000, "Segments after a snapshot; one more and the next flight is a snapshot."),
+  COMPACT_SHARE_PERCENT: count(
+    200,
+    10,
+    10_000,
+    "Bytes of segments, as a share of the snapshot's size, that make the next flight a snapshot.",
+  ),
+  COMPACT_BYTES_MIN: size(
+    64 * KIB,
+    0,
+    GIB,
+    "Segments below this many bytes in all are never compacted for their share.",
+  ),
+  SNAPSHOT_INLINE_BYTES_MAX: size(
+    4 * MIB,
+    64 * KIB,
+    GIB,
+    "A larger snapshot is streamed in parts instead of being held in memory.",
+  ),
+  SNAPSHOT_PART_BYTES: size(4 * MIB, 64 * KIB, 64 * MIB, "Size of one part of a streamed snapshot."),
+  DELTA_CACHE_BYTES: size(
+    32 * MIB,
+    0,
+    4 * GIB,
+    "Page images kept on a node as bases for page deltas; without a base a page travels whole.",
+  ),
+  NODE_RESIDENT_MAX: count(
+    10_000,
+    1,
+    1_000_000,
+    "Resident objects of a node; the longest idle leaves when one more comes.",
+  ),
+  OBJECT_FILES_OPEN_MAX: count(
+    1_000,
+    1,
+    100_000,
+    "Residents whose file is open; the longest unused is closed, the object stays resident.",
+  ),
+  NODE_CLAIMS_MAX: count(
+    100_000,
+    1,
+    10_000_000,
+    "Claims whose manifest is kept in memory after the object left; beyond it the next activation reads the bucket.",
+  ),
+  LOCAL_BYTES_MAX: size(
+    10 * GIB,
+    MIB,
+    1024 * GIB,
+    "Local copies of objects that are not resident; the oldest go first.",
+  ),
+  METHOD_BUDGET_MS: wait(1_000, 1, 60_000, "Running time of one method; waiting does not count."),
+  METHOD_SLICE_MS: wait(5, 1, 1_000, "Longest stretch a method runs before the node's other work gets its turn."),
+  METHOD_INSTRUCTIONS_MAX: count(
+    200_000_000,
+    1_000,
+    1_000_000_000_000,
+    "Lua instructions of one method: the bound that holds whatever the clock says.",
+  ),
+  DIRECTORY_BUDGET_MS: wait(5, 1, 1_000, "Running time of a directory row's derivation."),
+  DIRECTORY_ROW_BYTES_MAX: size(16 * KIB, 256, MIB, "Size of one directory row."),
+  CALL_MEMORY_BYTES: size(64 * MIB, MIB, GIB, "Memory that one call's Lua values may take."),
+  CALL_STRING_BYTES_MAX: size(16 * MIB, KIB, 256 * MIB, "Longest string in Lua."),
+  CALL_DEPTH_MAX: count(200, 10, 100_000, "Depth of Lua calls in one method."),
+  CALL_TIMEOUT_MS: wait(30_000, 10, 600_000, "How long a caller waits in all when it names no deadline of its own."),
+  CALL_ID_RETENTION_MS: wait(3_600_000, 1_000, 30 * DAY_MS, "How long a call id's reply is kept."),
+  CALL_ID_ROWS_MAX: count(10_000, 0, 10_000_000, "Call ids kept per object; the oldest go first."),
+  EVENT_RETENTION_MS: wait(3_600_000, 0, 365 * DAY_MS, "How long an object's events are kept."),
+  EVENT_ROWS_MAX: count(10_000, 0, 10_000_000, "Events kept per object; the oldest go first."),
+  CALL_EVENTS_MAX: count(1_000, 1, 100_000, "Events, timers and messages that one call may make of each."),
+  STORE_CACHE_BYTES: size(64 * KIB, 0, 64 * MIB, "Values of state.store that one object keeps in memory."),
+  VALUE_BYTES_MAX: size(MIB, KIB, 64 * MIB, "Size of one argument list, reply, stored value, event or message."),
+  VALUE_DEPTH_MAX: count(64, 1, 1_000, "Nesting of one value."),
+  SQL_ROWS_MAX: count(100_000, 1, 10_000_000, "Rows that one state.sql.all may return; use each for more."),
+  SQL_BYTES_MAX: size(64 * KIB, 256, MIB, "Length of one SQL statement."),
+  HTTP_BODY_BYTES_MAX: size(MIB, KIB, 64 * MIB, "Size of an HTTP body."),
+  BUCKET_TIMEOUT_MS: wait(10_000, 10, 600_000, "How long one bucket request may take."),
+  BUCKET_QUEUE_MAX: count(
+    10_000,
+    1,
+    1_000_000,
+    "Requests that may wait for the bucket; one more fails and its flight backs off.",
+  ),
+  DRAIN_MS: wait(30_000, 0, 600_000, "How long a stopping node waits for its calls and flights."),
+} as const satisfies Record<string, SettingEntry>;
+
+export type SettingName = keyof typeof SETTINGS;
+export type Settings = Readonly<Record<SettingName, number>>;
+
+export const SETTING_NAMES = Object.keys(SETTINGS) as SettingName[];
+
+/**
+ * The defaults with `overrides` over them. Values may be numbers or their text, as an environment gives them.
+ * @throws MoonportError `bad_setting`
+ */
+export function resolveSettings(overrides: Readonly<Record<string, string | number>> = {}): Settings {
+  const settings = Object.fromEntries(SETTING_NAMES.map((name) => [name, SETTINGS[name].default])) as Record<
+    SettingName,
+    number
+  >;
+  for (const [name, value] of Object.entries(overrides)) {
+    if (!Object.hasOwn(SETTINGS, name)) throw unknownSetting(name);
+    settings[name as SettingName] = checkedValue(name as SettingName, value);
+  }
+  if (settings.OBJECT_SHIP_RESERVED >= settings.OBJECT_SHIP_CONCURRENCY) {
+    throw MoonportError.of(
+      "bad_setting",
+      "OBJECT_SHIP_RESERVED must be below OBJECT_SHIP_CONCURRENCY, or background flights never leave",
+    );
+  }
+  return settings;
+}
+
+/** The settings among environment variables: exactly those whose names stand in the table. */
+export function settingsFromEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of SETTING_NAMES) {
+    const value = environment[name];
+    if (value !== undefined && value !== "") found[name] = value;
+  }
+  return found;
+}
+
+function checkedValue(name: SettingName, value: string | number): number {
+  const entry: SettingEntry = SETTINGS[name];
+  const number = typeof value === "number" ? value : Number(value.trim() === "" ? Number.NaN : value);
+  if (!Number.isInteger(number)) {
+    throw MoonportError.of("bad_setting", `${name} must be a whole number of ${entry.unit}, not "${value}"`);
+  }
+  if (number < entry.min || number > entry.max) {
+    throw MoonportError.of(
+      "bad_setting",
+      `${name} must be between ${entry.min} and ${entry.max} ${entry.unit}, not ${number}`,
+    );
+  }
+  return number;
+}
+
+function unknownSetting(name: string): MoonportError {
+  const guess = nearest(name.toUpperCase(), SETTING_NAMES);
+  return MoonportError.of(
+    "bad_setting",
+    `no setting is called ${name}`,
+    guess ? { hint: `did you mean ${guess}?` } : {},
+  );
+}

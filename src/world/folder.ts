@@ -1,0 +1,67 @@
+/**
+ * The one way to the disk: a folder, addressed by relative paths with forward slashes.
+ *
+ * All operations are synchronous: they touch the page cache, SQLite is synchronous anyway, and a caller that moves many
+ * bytes does so in bounded steps with {@link yieldTurn} between. Every failure is a MoonportError (`storage_full`,
+ * `storage_readonly`, `storage_failed`) that names the operation and the path.
+ */
+import type { Database } from "better-sqlite3";
+import { type ErrorCode, MoonportError } from "../errors.js";
+
+export interface FileStat {
+  readonly sizeBytes: number;
+  readonly modifiedMs: number;
+}
+
+export interface FileHandle {
+  /** Reads up to `length` bytes at `position` into `target` at `offset`; returns how many there were. */
+  read(target: Uint8Array, offset: number, length: number, position: number): number;
+  write(source: Uint8Array, position: number): void;
+  sizeBytes(): number;
+  /** Flushes data to the disk (fdatasync). */
+  sync(): void;
+  close(): void;
+}
+
+export interface FolderLock {
+  release(): void;
+}
+
+export interface Folder {
+  /** The absolute path, for messages and for libraries that open files themselves. */
+  absolute(path: string): string;
+  ensureDirectory(path: string): void;
+  /** `undefined` when there is no such file. */
+  readFile(path: string): Uint8Array | undefined;
+  /** Writes beside and renames over, so a reader sees the old content or the new. */
+  replaceFile(path: string, bytes: Uint8Array): void;
+  /** No error when it is not there. */
+  remove(path: string): void;
+  removeTree(path: string): void;
+  rename(from: string, to: string): void;
+  /** Names in a directory; empty when it is not there. */
+  list(path: string): string[];
+  stat(path: string): FileStat | undefined;
+  /** @param mode `read` refuses a missing file; `write` creates or truncates. */
+  open(path: string, mode: "read" | "write"): FileHandle;
+  openDatabase(path: string, options?: { readonly readonly?: boolean; readonly mustExist?: boolean }): Database;
+  /** Holds `path` against every other process until released or until this one dies. @throws `folder_locked` */
+  lock(path: string): FolderLock;
+}
+
+const ERRNO_CODES: Readonly<Record<string, ErrorCode>> = {
+  ENOSPC: "storage_full",
+  EDQUOT: "storage_full",
+  EROFS: "storage_readonly",
+  EACCES: "storage_readonly",
+  EPERM: "storage_readonly",
+};
+
+/** A failed file operation as a coded error, with the operation and the path. */
+export function storageError(operation: string, path: string, cause: unknown): MoonportError {
+  if (cause instanceof MoonportError) return cause;
+  const errno = (cause as NodeJS.ErrnoException | undefined)?.code ?? "";
+  const code = ERRNO_CODES[errno] ?? "storage_failed";
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return MoonportError.of(code, `${operation} ${path}: ${message}`, { cause });
+}

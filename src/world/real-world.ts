@@ -1,0 +1,42 @@
+/** The world as it is: the machine's clocks, timers, randomness and disk. The only file that may touch them. */
+import { randomBytes } from "node:crypto";
+import type { Folder } from "./folder.js";
+import type { Logger } from "./logger.js";
+import { RealFolder } from "./real-folder.js";
+import type { Clock, Random, Timer, Timers, World } from "./world.js";
+
+/** The platform's timers overflow beyond 2^31-1 ms (24.8 days) and then fire at once. */
+const PLATFORM_DELAY_MAX_MS = 2_000_000_000;
+
+const realClock: Clock = {
+  wallMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+};
+
+const realTimers: Timers = {
+  after(delayMs, callback) {
+    const dueMs = performance.now() + delayMs;
+    let handle: NodeJS.Timeout;
+    // The platform may fire a millisecond early as the monotonic clock sees it; ours never does.
+    const fire = (): void => (performance.now() >= dueMs ? callback() : arm());
+    const arm = (): void => {
+      handle = setTimeout(fire, Math.min(Math.max(dueMs - performance.now(), 0), PLATFORM_DELAY_MAX_MS));
+    };
+    arm();
+    return { cancel: () => clearTimeout(handle) };
+  },
+  soon(callback): Timer {
+    const handle = setImmediate(callback);
+    return { cancel: () => clearImmediate(handle) };
+  },
+};
+
+const realRandom: Random = {
+  fraction: () => Math.random(),
+  bytes: (count) => new Uint8Array(randomBytes(count)),
+};
+
+/** @param root the data folder; it is created when first written to */
+export function realWorld(root: string, log: Logger, folder: Folder = new RealFolder(root)): World {
+  return { clock: realClock, timers: realTimers, random: realRandom, folder, log };
+}

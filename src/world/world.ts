@@ -1,0 +1,74 @@
+/**
+ * Everything the core may know of the outside: time, timers, randomness, a folder, a logger.
+ *
+ * Nothing else in `src/` reads a clock, draws a random number, sets a timer or opens a file (the linter says so). That is
+ * what lets a whole node, or several, run in one process under a virtual clock, and what lets a test take the world away
+ * from a node as a crash would.
+ */
+import type { Folder } from "./folder.js";
+import type { Logger } from "./logger.js";
+
+export interface Clock {
+  /** Wall clock: milliseconds since 1970, may step either way. For times that users see. */
+  wallMs(): number;
+  /** Monotonic clock: fractional milliseconds since an arbitrary start, never goes back. For every wait and bound. */
+  monotonicMs(): number;
+}
+
+export interface Timer {
+  /** Idempotent; the callback never runs afterwards. */
+  cancel(): void;
+}
+
+export interface Timers {
+  /** Runs `callback` once, no sooner than `delayMs` from now. Any length: delays beyond what the platform takes are cut into steps. */
+  after(delayMs: number, callback: () => void): Timer;
+  /** Runs `callback` once, as soon as the work that is ready now has had its turn. */
+  soon(callback: () => void): Timer;
+}
+
+export interface Random {
+  /** A float in [0, 1). */
+  fraction(): number;
+  bytes(count: number): Uint8Array;
+}
+
+export interface World {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly random: Random;
+  readonly folder: Folder;
+  readonly log: Logger;
+}
+
+/** Resolves after `delayMs`, or at once when `signal` aborts: whoever waits looks at the signal afterwards. */
+export function sleep(world: Pick<World, "timers">, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const wake = (): void => {
+      timer.cancel();
+      signal?.removeEventListener("abort", wake);
+      resolve();
+    };
+    const timer = world.timers.after(delayMs, wake);
+    signal?.addEventListener("abort", wake, { once: true });
+  });
+}
+
+/** Resolves once everything that is ready now has had its turn. */
+export function yieldTurn(world: Pick<World, "timers">): Promise<void> {
+  return new Promise((resolve) => void world.timers.soon(resolve));
+}
+
+/** A UUIDv7 (RFC 9562): time-ordered, from the world's clock and randomness. */
+export function uuidv7(world: Pick<World, "clock" | "random">): string {
+  const bytes = world.random.bytes(16);
+  const nowMs = Math.floor(world.clock.wallMs());
+  new DataView(bytes.buffer, bytes.byteOffset).setUint32(0, Math.floor(nowMs / 0x10000));
+  bytes[4] = (nowMs >>> 8) & 0xff;
+  bytes[5] = nowMs & 0xff;
+  bytes[6] = 0x70 | ((bytes[6] as number) & 0x0f);
+  bytes[8] = 0x80 | ((bytes[8] as number) & 0x3f);
+  const hex = Buffer.from(bytes).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
