@@ -1,0 +1,17 @@
+/** What a node is made of; only the composition root and its callers know all of it. */
+import type { AppSource } from "./app-source.js";
+import type { Bucket } from "./bucket/bucket.js";
+import type { Observer } from "./observation.js";
+import type { Settings } from "./settings/settings.js";
+import type { World } from "./world/world.js";
+
+export interface NodeOptions {
+  /** Its folder is the data folder. */
+  readonly world: World;
+  readonly bucket: Bucket;
+  readonly apps: readonly AppSource[];
+  readonly settings: Settings;
+  /** `refuse`: a class that does not load stops the start (`start`). `report`: the others load, the fault is observed (`dev`). */
+  readonly onClassError: "refuse" | "report";
+  readonly observer?: Observer;
+}
