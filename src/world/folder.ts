@@ -18,6 +18,8 @@ export interface FileHandle {
   read(target: Uint8Array, offset: number, length: number, position: number): number;
   write(source: Uint8Array, position: number): void;
   sizeBytes(): number;
+  /** Cuts the file to `sizeBytes`, or extends it with zeros. */
+  truncate(sizeBytes: number): void;
   /** Flushes data to the disk (fdatasync). */
   sync(): void;
   close(): void;

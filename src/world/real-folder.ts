@@ -122,6 +122,10 @@ class RealFile implements FileHandle {
     return this.#do("stat", () => fs.fstatSync(this.#descriptor).size);
   }
 
+  truncate(sizeBytes: number): void {
+    this.#do("truncate", () => fs.ftruncateSync(this.#descriptor, sizeBytes));
+  }
+
   sync(): void {
     this.#do("sync", () => fs.fdatasyncSync(this.#descriptor));
   }
