@@ -1,0 +1,81 @@
+/**
+ * The gate of one object: finished replies, in the order they finished, each waiting for a flight number to land.
+ *
+ * Later replies never wait for an earlier flight than those before them, and all wait for the same bound, so one queue
+ * and one timer serve for release and for expiry (G3: the task itself never waits here).
+ */
+import type { Timer, World } from "../world/world.js";
+
+export interface GateWaiter {
+  /** Its flight landed: what it holds is durable. */
+  release(): void;
+  /** The bound passed first, or the residency ended with `cause`. */
+  fail(cause: Error | undefined): void;
+}
+
+interface Entry {
+  readonly flight: number;
+  readonly expiresMs: number;
+  readonly waiter: GateWaiter;
+}
+
+export class GateQueue {
+  readonly #world: Pick<World, "clock" | "timers">;
+  readonly #boundMs: number;
+  #entries: Entry[] = [];
+  #timer: Timer | undefined;
+
+  constructor(world: Pick<World, "clock" | "timers">, boundMs: number) {
+    this.#world = world;
+    this.#boundMs = boundMs;
+  }
+
+  get size(): number {
+    return this.#entries.length;
+  }
+
+  wait(flight: number, waiter: GateWaiter): void {
+    const expiresMs = this.#world.clock.monotonicMs() + this.#boundMs;
+    this.#entries.push({ flight, expiresMs, waiter });
+    if (this.#timer === undefined) this.#arm(this.#boundMs);
+  }
+
+  /** Releases every waiter of flights up to and including `flight`, in order. Returns how many. */
+  releaseThrough(flight: number): number {
+    let count = 0;
+    while (count < this.#entries.length && (this.#entries[count] as Entry).flight <= flight) count++;
+    const released = this.#entries.splice(0, count);
+    this.#disarmIfEmpty();
+    for (const entry of released) entry.waiter.release();
+    return count;
+  }
+
+  /** The residency ends: nobody will release these any more. */
+  failAll(cause: Error): void {
+    const failed = this.#entries;
+    this.#entries = [];
+    this.#disarmIfEmpty();
+    for (const entry of failed) entry.waiter.fail(cause);
+  }
+
+  #expire(): void {
+    this.#timer = undefined;
+    const nowMs = this.#world.clock.monotonicMs();
+    let count = 0;
+    while (count < this.#entries.length && (this.#entries[count] as Entry).expiresMs <= nowMs) count++;
+    const expired = this.#entries.splice(0, count);
+    const next = this.#entries[0];
+    if (next !== undefined) this.#arm(next.expiresMs - nowMs);
+    for (const entry of expired) entry.waiter.fail(undefined);
+  }
+
+  #arm(delayMs: number): void {
+    this.#timer = this.#world.timers.after(delayMs, () => this.#expire());
+  }
+
+  #disarmIfEmpty(): void {
+    if (this.#entries.length > 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+}

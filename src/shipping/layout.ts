@@ -1,0 +1,62 @@
+/** Where things stand in the bucket and in the data folder: every key and file name is made here. */
+import { createHash } from "node:crypto";
+import { type ObjectIdentity, partitionOf } from "../identity.js";
+
+export const FLEET_KEY = "fleet.json";
+
+/** A segment's or snapshot's key holds its epoch, so a stale owner writes into a dead prefix (S3). */
+export interface SegmentName {
+  readonly epoch: number;
+  readonly fromSeq: number;
+  readonly toSeq: number;
+}
+
+export interface SnapshotName {
+  readonly epoch: number;
+  readonly seq: number;
+}
+
+/** The bucket keys of one object. */
+export class ObjectKeys {
+  readonly prefix: string;
+  readonly manifest: string;
+
+  constructor(object: ObjectIdentity) {
+    const partition = partitionName(object.id);
+    this.prefix = `objects/${object.app}/${object.className}/${partition}/${encodeKey(object.key)}/`;
+    this.manifest = `${this.prefix}manifest`;
+  }
+
+  segment(name: SegmentName): string {
+    return `${this.prefix}e${name.epoch}/${name.fromSeq}-${name.toSeq}.seg`;
+  }
+
+  snapshot(name: SnapshotName): string {
+    return `${this.prefix}e${name.epoch}/${name.seq}.snap`;
+  }
+}
+
+/** File names are limited to 255 bytes; longer keys are named by their hash. */
+const FILE_STEM_MAX = 180;
+
+/** The object's file in the data folder, relative. Its WAL is the same with `-wal` behind. */
+export function databasePath(object: ObjectIdentity): string {
+  const plain = `${object.app}~${object.className}~${encodeKey(object.key)}`;
+  const stem =
+    plain.length <= FILE_STEM_MAX
+      ? plain
+      : `${object.app}~${object.className}~~${createHash("sha256").update(object.key).digest("hex")}`;
+  return `objects/${partitionName(object.id)}/${stem}.db`;
+}
+
+function partitionName(id: string): string {
+  return partitionOf(id).toString(16).padStart(2, "0");
+}
+
+/** Percent-encodes all but letters, digits, `-` and `_`, so that no key can climb out of its folder or collide by case rules of `.`. */
+function encodeKey(key: string): string {
+  return encodeURIComponent(key).replace(
+    /[.!~*'()]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`,
+  );
+}

@@ -1,0 +1,188 @@
+/**
+ * The object's record in the bucket: who owns it under which epoch, and which snapshot and segments make up its state.
+ *
+ * It changes only by compare-and-swap, names only what is fully written (S3), and carries a fresh random id per write so
+ * that an unanswered write can be recognised later. It is never deleted: a destroyed object leaves a tombstone, or its
+ * epoch could start again at 1. Values are immutable; the functions below make the next one.
+ */
+import { MoonportError } from "../errors.js";
+import type { SegmentName, SnapshotName } from "./layout.js";
+
+export const MANIFEST_FORMAT = 1;
+
+export interface SnapshotEntry extends SnapshotName {
+  readonly bytes: number;
+}
+
+export interface SegmentEntry extends SegmentName {
+  readonly bytes: number;
+}
+
+/** What the bucket holds: the content of the database at `seq`. */
+export interface Position {
+  /** Last committing call that is covered; grows through the object's whole life, also across destruction. */
+  readonly seq: number;
+  /** Content identity of the database at `seq` (wal/page-identity). */
+  readonly identity: string;
+  readonly pages: number;
+  readonly pageSize: number;
+}
+
+export interface Manifest extends Position {
+  readonly format: typeof MANIFEST_FORMAT;
+  /** Object id, so that a manifest under a wrong key is noticed. */
+  readonly object: string;
+  /** Fresh per write. */
+  readonly rid: string;
+  readonly epoch: number;
+  /** Session of the owner. */
+  readonly owner: string;
+  readonly snapshot: SnapshotEntry | undefined;
+  /** In order, contiguous: the first starts right after the snapshot (or at 1), the last ends at `seq`. */
+  readonly segments: readonly SegmentEntry[];
+  /** Ended by `destroy`: no content, kept for its epoch and seq. */
+  readonly destroyed: boolean;
+}
+
+export const EMPTY_IDENTITY = "0000000000000000";
+
+/** The first claim of a key that was never written. */
+export function firstManifest(object: string, owner: string, rid: string): Manifest {
+  return {
+    format: MANIFEST_FORMAT,
+    object,
+    rid,
+    epoch: 1,
+    owner,
+    seq: 0,
+    identity: EMPTY_IDENTITY,
+    pages: 0,
+    pageSize: 0,
+    snapshot: undefined,
+    segments: [],
+    destroyed: false,
+  };
+}
+
+/** The claim of an existing object: a higher epoch, the same content (E1). A tombstone comes to life empty. */
+export function claimed(manifest: Manifest, owner: string, rid: string): Manifest {
+  return { ...manifest, rid, owner, epoch: manifest.epoch + 1, destroyed: false };
+}
+
+/** One more segment landed. */
+export function withSegment(manifest: Manifest, segment: SegmentEntry, position: Position, rid: string): Manifest {
+  return { ...manifest, ...position, rid, segments: [...manifest.segments, segment] };
+}
+
+/** A snapshot landed: it replaces everything before it. */
+export function withSnapshot(manifest: Manifest, snapshot: SnapshotEntry, position: Position, rid: string): Manifest {
+  return { ...manifest, ...position, rid, snapshot, segments: [] };
+}
+
+/** The object ended: nothing is named any more, epoch and seq stay. */
+export function tombstone(manifest: Manifest, seq: number, rid: string): Manifest {
+  return {
+    ...manifest,
+    rid,
+    seq,
+    identity: EMPTY_IDENTITY,
+    pages: 0,
+    pageSize: 0,
+    snapshot: undefined,
+    segments: [],
+    destroyed: true,
+  };
+}
+
+/** Whether any content was ever covered and is still named. */
+export function hasContent(manifest: Manifest): boolean {
+  return manifest.snapshot !== undefined || manifest.segments.length > 0;
+}
+
+export function segmentBytes(manifest: Manifest): number {
+  return manifest.segments.reduce((sum, segment) => sum + segment.bytes, 0);
+}
+
+/** Compact JSON: small, readable in any bucket browser. Entries are arrays: [epoch, ...numbers, bytes]. */
+export function encodeManifest(manifest: Manifest): Uint8Array {
+  const { snapshot, segments, ...rest } = manifest;
+  const document = {
+    ...rest,
+    snapshot: snapshot && [snapshot.epoch, snapshot.seq, snapshot.bytes],
+    segments: segments.map((segment) => [segment.epoch, segment.fromSeq, segment.toSeq, segment.bytes]),
+  };
+  return Buffer.from(JSON.stringify(document), "utf8");
+}
+
+/** @throws MoonportError `object_corrupt` when the bytes are no manifest of this object, or name a history with a gap */
+export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
+  const document = parse(object, bytes);
+  const refuse = (what: string): never => {
+    throw corrupt(object, what);
+  };
+  const whole = (value: unknown, name: string): number =>
+    Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : refuse(`${name} is no whole number`);
+  const text = (value: unknown, name: string): string =>
+    typeof value === "string" ? value : refuse(`${name} is no text`);
+  if (document.format !== MANIFEST_FORMAT) refuse(`format ${String(document.format)} is not known to this version`);
+  if (document.object !== object) refuse(`it belongs to ${String(document.object)}`);
+  const numbers = (value: unknown, length: number, name: string): number[] => {
+    if (!Array.isArray(value) || value.length !== length) return refuse(`${name} has the wrong form`);
+    return value.map((entry) => whole(entry, name));
+  };
+  const snapshotOf = (value: unknown): SnapshotEntry => {
+    const [epoch = 0, seq = 0, size = 0] = numbers(value, 3, "snapshot");
+    return { epoch, seq, bytes: size };
+  };
+  const segmentOf = (value: unknown): SegmentEntry => {
+    const [epoch = 0, fromSeq = 0, toSeq = 0, size = 0] = numbers(value, 4, "a segment");
+    return { epoch, fromSeq, toSeq, bytes: size };
+  };
+  const manifest: Manifest = {
+    format: MANIFEST_FORMAT,
+    object,
+    rid: text(document.rid, "rid"),
+    epoch: whole(document.epoch, "epoch"),
+    owner: text(document.owner, "owner"),
+    seq: whole(document.seq, "seq"),
+    identity: text(document.identity, "identity"),
+    pages: whole(document.pages, "pages"),
+    pageSize: whole(document.pageSize, "pageSize"),
+    snapshot: document.snapshot === undefined ? undefined : snapshotOf(document.snapshot),
+    segments: Array.isArray(document.segments) ? document.segments.map(segmentOf) : refuse("segments are missing"),
+    destroyed: document.destroyed === true,
+  };
+  checkContiguous(manifest);
+  return manifest;
+}
+
+/** A history with a hole is refused, never served half (S1). */
+function checkContiguous(manifest: Manifest): void {
+  let expected = (manifest.snapshot?.seq ?? manifest.segments[0]?.fromSeq ?? 1) + (manifest.snapshot ? 1 : 0);
+  for (const segment of manifest.segments) {
+    if (segment.fromSeq !== expected || segment.toSeq < segment.fromSeq) {
+      throw corrupt(manifest.object, `segment ${segment.fromSeq}-${segment.toSeq} stands where ${expected} is due`);
+    }
+    expected = segment.toSeq + 1;
+  }
+  if (hasContent(manifest) && expected !== manifest.seq + 1) {
+    throw corrupt(manifest.object, `its history ends at ${expected - 1}, its seq is ${manifest.seq}`);
+  }
+}
+
+function parse(object: string, bytes: Uint8Array): Record<string, unknown> {
+  try {
+    const document: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
+    if (typeof document === "object" && document !== null) return document as Record<string, unknown>;
+  } catch (cause) {
+    throw MoonportError.of("object_corrupt", `the manifest of ${object} is not JSON`, { object, cause });
+  }
+  throw corrupt(object, "it is no JSON object");
+}
+
+function corrupt(object: string, what: string): MoonportError {
+  return MoonportError.of("object_corrupt", `the manifest of ${object} is damaged: ${what}`, {
+    object,
+    hint: "the object is not served until its manifest is restored",
+  });
+}

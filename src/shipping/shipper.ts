@@ -1,0 +1,315 @@
+/**
+ * The shipper of one resident object: it numbers flights, gives out tickets, and keeps trying until what is committed
+ * has landed.
+ *
+ * Promises:
+ * - G2: a ticket taken while flight N is under way is released by flight N+1, which takes its cargo after the ticket was
+ *   given. One flight too many, never one too few.
+ * - G4: a waiter that is not released within OBJECT_ACK_GATE_MS fails; the flight goes on.
+ * - A load that failed is retried as it is, byte for byte, until it has landed or is known to have lost: an attempt whose
+ *   answer was lost may land later, and a different second attempt could then not tell what the bucket holds.
+ * - After OBJECT_SHIP_FAILURES_MAX failures in a row it stops, leaving the object dirty; the next write, or a read that
+ *   waits at the gate, starts it again (seed: write-path, "Shipping, bounded").
+ *
+ * It knows neither SQLite nor buckets: cargo and leg come from outside.
+ */
+import type { Settings } from "../settings/settings.js";
+import { type Deferred, deferred } from "../world/deferred.js";
+import type { Timer, World } from "../world/world.js";
+import { backoffMs } from "./backoff.js";
+import { GateQueue, type GateWaiter } from "./gate-queue.js";
+import type { Permit, PermitPool } from "./permits.js";
+
+/** What one flight carries. */
+export interface Load {
+  /** Last seq it covers. */
+  readonly toSeq: number;
+  readonly bytes: number;
+  readonly carried: "segment" | "snapshot" | "tombstone";
+}
+
+export type Taken<L extends Load> =
+  | { readonly kind: "load"; readonly load: L }
+  /** Everything committed has landed already. */
+  | { readonly kind: "nothing" }
+  /** The cut cannot be made inside an open transaction; {@link Shipper.transactionEnded} tries again. */
+  | { readonly kind: "after_transaction" };
+
+export interface Cargo<L extends Load> {
+  /** Takes everything committed and not yet taken, in one tick (G2). A throw ends the residency. */
+  take(): Taken<L>;
+}
+
+export type LegResult = { readonly kind: "landed" } | { readonly kind: "lost"; readonly error: Error };
+
+/** Brings a load to where it is durable. Rejects when it failed or is in doubt: then the same load is tried again. */
+export interface Leg<L extends Load> {
+  land(load: L): Promise<LegResult>;
+}
+
+export interface Landed<L extends Load> {
+  readonly load: L;
+  readonly flight: number;
+  readonly ticketsReleased: number;
+  readonly sinceCommitMs: number;
+}
+
+export interface ShipperEvents<L extends Load> {
+  /** Called after the tickets were released. */
+  landed(landed: Landed<L>): void;
+  /** A try failed; `stopped` when it was the last one for now. */
+  failed(error: Error, failures: number, stopped: boolean): void;
+  /** The object cannot go on shipping: it lost its ownership, or its file cannot be read. Waiters have been failed. */
+  broken(error: Error): void;
+}
+
+interface Flight<L extends Load> {
+  readonly number: number;
+  readonly load: L;
+  readonly oldestCommitMs: number;
+  failures: number;
+}
+
+type Phase<L extends Load> =
+  | { readonly kind: "idle" }
+  | { readonly kind: "scheduled" }
+  | { readonly kind: "after_transaction"; readonly permit: Permit | undefined }
+  | { readonly kind: "flying"; readonly flight: Flight<L> }
+  | { readonly kind: "backing_off"; readonly flight: Flight<L>; readonly timer: Timer }
+  | { readonly kind: "stopped"; readonly flight: Flight<L> }
+  | { readonly kind: "ended"; readonly cause: Error };
+
+export type ShippingState = "idle" | "flying" | "backing_off" | "stopped";
+
+type ShipperSettings = Pick<
+  Settings,
+  "OBJECT_ACK_GATE_MS" | "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS" | "OBJECT_SHIP_FAILURES_MAX"
+>;
+
+export interface ShipperParts<L extends Load> {
+  readonly world: Pick<World, "clock" | "timers" | "random">;
+  readonly settings: ShipperSettings;
+  /** Absent where the leg bounds itself (the embedded bucket groups all that arrives together). */
+  readonly permits?: PermitPool;
+  readonly cargo: Cargo<L>;
+  readonly leg: Leg<L>;
+  readonly events: ShipperEvents<L>;
+}
+
+export class Shipper<L extends Load> {
+  readonly #parts: ShipperParts<L>;
+  readonly #gate: GateQueue;
+  #phase: Phase<L> = { kind: "idle" };
+  /** Number of the last flight that took its cargo. */
+  #lastFlight = 0;
+  /** Commit time of the oldest write that no flight has taken; undefined when all are taken. */
+  #oldestUntakenMs: number | undefined;
+  #permitAsked: Permit | undefined;
+  #drains: Deferred<void>[] = [];
+
+  constructor(parts: ShipperParts<L>) {
+    this.#parts = parts;
+    this.#gate = new GateQueue(parts.world, parts.settings.OBJECT_ACK_GATE_MS);
+  }
+
+  /** Nothing dirty, nothing flying: what a reader sees now is durable. */
+  get clean(): boolean {
+    return this.#oldestUntakenMs === undefined && this.#phase.kind === "idle";
+  }
+
+  get waiting(): number {
+    return this.#gate.size;
+  }
+
+  get state(): ShippingState {
+    switch (this.#phase.kind) {
+      case "idle":
+        return "idle";
+      case "backing_off":
+        return "backing_off";
+      case "stopped":
+        return "stopped";
+      default:
+        return "flying";
+    }
+  }
+
+  /** The task committed a write. */
+  committed(): void {
+    this.#oldestUntakenMs ??= this.#parts.world.clock.monotonicMs();
+    this.#wake();
+  }
+
+  /** The write gate: `waiter` is released by the flight that covers everything committed so far (G2). */
+  ticket(waiter: GateWaiter): void {
+    if (this.#phase.kind === "ended") return waiter.fail(this.#phase.cause);
+    this.#gate.wait(this.#coveringFlight(), waiter);
+    this.#permitAsked?.promote();
+    this.#wake();
+  }
+
+  /** The read gate: at once when clean, else behind the flight that carries the rest. Re-arms a stopped shipper. */
+  readGate(waiter: GateWaiter): void {
+    if (this.clean) waiter.release();
+    else this.ticket(waiter);
+  }
+
+  /** The object's transaction is over; a cut that waited for it can be made. */
+  transactionEnded(): void {
+    if (this.#phase.kind !== "after_transaction") return;
+    const { permit } = this.#phase;
+    this.#phase = { kind: "scheduled" };
+    this.#depart(permit);
+  }
+
+  /** Resolves when clean; rejects when shipping stopped or broke before that. Re-arms a stopped shipper. */
+  drain(): Promise<void> {
+    if (this.clean) return Promise.resolve();
+    if (this.#phase.kind === "ended") return Promise.reject(this.#phase.cause);
+    const drained = deferred();
+    this.#drains.push(drained);
+    this.#wake();
+    return drained.promise;
+  }
+
+  /** Ends it: no further try, every waiter fails with `cause`. Idempotent. */
+  end(cause: Error): void {
+    if (this.#phase.kind === "ended") return;
+    if (this.#phase.kind === "backing_off") this.#phase.timer.cancel();
+    if (this.#phase.kind === "after_transaction") this.#phase.permit?.release();
+    this.#permitAsked?.release();
+    this.#phase = { kind: "ended", cause };
+    this.#gate.failAll(cause);
+    this.#settleDrains(cause);
+  }
+
+  /** The flight whose landing proves everything committed so far durable. */
+  #coveringFlight(): number {
+    const underWay =
+      this.#phase.kind === "flying" || this.#phase.kind === "backing_off" || this.#phase.kind === "stopped";
+    // With something untaken the next flight carries it; else the one under way is the last that matters.
+    return underWay && this.#oldestUntakenMs === undefined ? this.#lastFlight : this.#lastFlight + 1;
+  }
+
+  #wake(): void {
+    if (this.#phase.kind === "stopped") {
+      const { flight } = this.#phase;
+      flight.failures = 0;
+      void this.#retry(flight);
+    } else if (this.#phase.kind === "idle" && this.#oldestUntakenMs !== undefined) {
+      this.#schedule();
+    }
+  }
+
+  /** Starts a flight once the work that is ready now has run, so that a burst rides one flight. */
+  #schedule(): void {
+    this.#phase = { kind: "scheduled" };
+    this.#parts.world.timers.soon(() => {
+      if (this.#phase.kind !== "scheduled") return;
+      void this.#withPermit().then((permit) => this.#depart(permit));
+    });
+  }
+
+  async #withPermit(): Promise<Permit | undefined> {
+    if (this.#parts.permits === undefined) return undefined;
+    const permit = this.#parts.permits.request(this.#gate.size > 0 ? "waited" : "background");
+    this.#permitAsked = permit;
+    await permit.granted;
+    this.#permitAsked = undefined;
+    return permit;
+  }
+
+  /** The cut: from here on a commit belongs to the next flight. */
+  #depart(permit: Permit | undefined): void {
+    if (this.#phase.kind !== "scheduled") return void permit?.release();
+    let taken: Taken<L>;
+    try {
+      taken = this.#parts.cargo.take();
+    } catch (error) {
+      permit?.release();
+      return this.#break(error as Error);
+    }
+    if (taken.kind === "after_transaction") {
+      this.#phase = { kind: "after_transaction", permit };
+      return;
+    }
+    this.#lastFlight++;
+    const oldestCommitMs = this.#oldestUntakenMs ?? this.#parts.world.clock.monotonicMs();
+    this.#oldestUntakenMs = undefined;
+    if (taken.kind === "nothing") {
+      permit?.release();
+      return this.#arrived(() => this.#gate.releaseThrough(this.#lastFlight));
+    }
+    void this.#fly({ number: this.#lastFlight, load: taken.load, oldestCommitMs, failures: 0 }, permit);
+  }
+
+  async #retry(flight: Flight<L>): Promise<void> {
+    this.#phase = { kind: "flying", flight };
+    await this.#fly(flight, await this.#withPermit());
+  }
+
+  async #fly(flight: Flight<L>, permit: Permit | undefined): Promise<void> {
+    if (this.#phase.kind === "ended") return void permit?.release();
+    this.#phase = { kind: "flying", flight };
+    const outcome = await this.#parts.leg
+      .land(flight.load)
+      .catch((error: Error) => ({ kind: "failed" as const, error }));
+    permit?.release();
+    // end() may have run while the leg was under way; its waiters have been told.
+    if (this.#hasEnded()) return;
+    if (outcome.kind === "failed") this.#failed(flight, outcome.error);
+    else if (outcome.kind === "lost") this.#break(outcome.error);
+    else this.#landed(flight);
+  }
+
+  #landed(flight: Flight<L>): void {
+    this.#arrived(() => {
+      const ticketsReleased = this.#gate.releaseThrough(flight.number);
+      const sinceCommitMs = this.#parts.world.clock.monotonicMs() - flight.oldestCommitMs;
+      this.#parts.events.landed({ load: flight.load, flight: flight.number, ticketsReleased, sinceCommitMs });
+    });
+  }
+
+  /** The air is free: first the phase, so that whoever is released sees the shipper as it now is. */
+  #arrived(release: () => void): void {
+    if (this.#oldestUntakenMs === undefined) this.#phase = { kind: "idle" };
+    else this.#schedule();
+    release();
+    if (this.clean) this.#settleDrains(undefined);
+  }
+
+  #failed(flight: Flight<L>, error: Error): void {
+    const { settings, world } = this.#parts;
+    flight.failures++;
+    const stopped = flight.failures >= settings.OBJECT_SHIP_FAILURES_MAX;
+    if (stopped) {
+      this.#phase = { kind: "stopped", flight };
+    } else {
+      const pauseMs = backoffMs(
+        flight.failures,
+        settings.OBJECT_SHIP_BACKOFF_MS,
+        settings.OBJECT_SHIP_BACKOFF_MAX_MS,
+        world.random.fraction(),
+      );
+      this.#phase = { kind: "backing_off", flight, timer: world.timers.after(pauseMs, () => void this.#retry(flight)) };
+    }
+    this.#parts.events.failed(error, flight.failures, stopped);
+    if (stopped) this.#settleDrains(error);
+  }
+
+  #break(error: Error): void {
+    if (this.#phase.kind === "ended") return;
+    this.end(error);
+    this.#parts.events.broken(error);
+  }
+
+  #hasEnded(): boolean {
+    return this.#phase.kind === "ended";
+  }
+
+  #settleDrains(error: Error | undefined): void {
+    const drains = this.#drains;
+    this.#drains = [];
+    for (const drain of drains) error === undefined ? drain.resolve() : drain.reject(error);
+  }
+}
