@@ -36,6 +36,12 @@ export class ObjectKeys {
   }
 }
 
+/** Reads a segment's or snapshot's key back; undefined for any other key. */
+export function parseBodyKey(key: string): { readonly epoch: number; readonly toSeq: number } | undefined {
+  const match = /\/e(\d+)\/(?:\d+-)?(\d+)\.(?:seg|snap)$/.exec(key);
+  return match ? { epoch: Number(match[1]), toSeq: Number(match[2]) } : undefined;
+}
+
 /** File names are limited to 255 bytes; longer keys are named by their hash. */
 const FILE_STEM_MAX = 180;
 

@@ -1,0 +1,153 @@
+/**
+ * The objects that this session owns, and where each stands in the bucket.
+ *
+ * A claim is taken by compare-and-swap under a higher epoch (E1) and stays with the session after the object left memory,
+ * so that waking it again costs no bucket request. Manifests kept for objects that are not resident are bounded; a
+ * forgotten one is read again and recognised by the session that wrote it.
+ */
+import type { Bucket, Version } from "../bucket/bucket.js";
+import { MoonportError } from "../errors.js";
+import type { ObjectIdentity } from "../identity.js";
+import type { Settings } from "../settings/settings.js";
+import { sleep, uuidv7, type World } from "../world/world.js";
+import { backoffMs } from "./backoff.js";
+import { type CasWrite, tryCas } from "./cas.js";
+import { ObjectKeys } from "./layout.js";
+import { claimed, decodeManifest, encodeManifest, firstManifest, type Manifest } from "./manifest.js";
+
+/** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
+export class Claim {
+  readonly object: ObjectIdentity;
+  readonly keys: ObjectKeys;
+  #manifest: Manifest;
+  #version: Version;
+
+  constructor(object: ObjectIdentity, manifest: Manifest, version: Version) {
+    this.object = object;
+    this.keys = new ObjectKeys(object);
+    this.#manifest = manifest;
+    this.#version = version;
+  }
+
+  get manifest(): Manifest {
+    return this.#manifest;
+  }
+
+  get version(): Version {
+    return this.#version;
+  }
+
+  advance(manifest: Manifest, version: Version): void {
+    this.#manifest = manifest;
+    this.#version = version;
+  }
+}
+
+type ClaimSettings = Pick<
+  Settings,
+  "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS" | "OBJECT_SHIP_FAILURES_MAX" | "NODE_CLAIMS_MAX"
+>;
+
+/** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
+const RACES_MAX = 3;
+
+export class Claims {
+  readonly #world: World;
+  readonly #bucket: Bucket;
+  readonly #session: string;
+  readonly #settings: ClaimSettings;
+  /** In order of last use, for forgetting. */
+  readonly #held = new Map<string, Claim>();
+
+  constructor(world: World, bucket: Bucket, session: string, settings: ClaimSettings) {
+    this.#world = world;
+    this.#bucket = bucket;
+    this.#session = session;
+    this.#settings = settings;
+  }
+
+  /** The claim if this session holds it in memory; no request. */
+  held(object: ObjectIdentity): Claim | undefined {
+    return this.#held.get(object.id);
+  }
+
+  /**
+   * Makes the object this session's.
+   * @throws MoonportError `moved` when another owner keeps winning, `bucket_failed` when the bucket keeps failing (nothing
+   * is known then; trying again is safe), `object_corrupt`
+   */
+  async claim(object: ObjectIdentity): Promise<Claim> {
+    const known = this.#held.get(object.id);
+    if (known !== undefined) {
+      this.#remember(known);
+      return known;
+    }
+    for (let race = 0; race < RACES_MAX; race++) {
+      const won = await this.#tryClaim(object);
+      if (won !== undefined) return this.#remember(won);
+    }
+    throw MoonportError.of("moved", `another node keeps claiming ${object.id}`, { object: object.id });
+  }
+
+  /** The record as it stands, without claiming; undefined when the key was never written. */
+  async peek(object: ObjectIdentity): Promise<Manifest | undefined> {
+    const known = this.#held.get(object.id);
+    if (known !== undefined) return known.manifest;
+    const found = await this.#bucket.get(new ObjectKeys(object).manifest);
+    return found && decodeManifest(object.id, found.bytes);
+  }
+
+  /** After ownership was lost or is in doubt: the next claim reads the bucket. */
+  forget(object: ObjectIdentity): void {
+    this.#held.delete(object.id);
+  }
+
+  async #tryClaim(object: ObjectIdentity): Promise<Claim | undefined> {
+    const keys = new ObjectKeys(object);
+    const found = await this.#bucket.get(keys.manifest);
+    const rid = uuidv7(this.#world);
+    const before = found && decodeManifest(object.id, found.bytes);
+    if (found && before && before.owner === this.#session && !before.destroyed) {
+      return new Claim(object, before, found.version);
+    }
+    const next = before ? claimed(before, this.#session, rid) : firstManifest(object.id, this.#session, rid);
+    const write: CasWrite = {
+      key: keys.manifest,
+      bytes: encodeManifest(next),
+      replaces: found?.version,
+      isOurs: (bytes) => decodeManifest(object.id, bytes).rid === rid,
+    };
+    const result = await this.#untilResolved(write);
+    return result.kind === "landed" ? new Claim(object, next, result.version) : undefined;
+  }
+
+  async #untilResolved(write: CasWrite): ReturnType<typeof tryCas> {
+    const { OBJECT_SHIP_BACKOFF_MS, OBJECT_SHIP_BACKOFF_MAX_MS, OBJECT_SHIP_FAILURES_MAX } = this.#settings;
+    for (let failures = 1; ; failures++) {
+      try {
+        return await tryCas(this.#bucket, write);
+      } catch (error) {
+        if (failures >= OBJECT_SHIP_FAILURES_MAX) throw error;
+      }
+      const fraction = this.#world.random.fraction();
+      await sleep(this.#world, backoffMs(failures, OBJECT_SHIP_BACKOFF_MS, OBJECT_SHIP_BACKOFF_MAX_MS, fraction));
+    }
+  }
+
+  #remember(claim: Claim): Claim {
+    this.#held.delete(claim.object.id);
+    this.#held.set(claim.object.id, claim);
+    return claim;
+  }
+
+  /** Drops the claims longest unused beyond NODE_CLAIMS_MAX, sparing those that `inUse` names. */
+  trim(inUse: (id: string) => boolean): void {
+    let surplus = this.#held.size - this.#settings.NODE_CLAIMS_MAX;
+    for (const id of this.#held.keys()) {
+      if (surplus <= 0) return;
+      if (inUse(id)) continue;
+      this.#held.delete(id);
+      surplus--;
+    }
+  }
+}

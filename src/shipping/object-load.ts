@@ -1,0 +1,30 @@
+/** What an object's flight carries: a segment, a snapshot (whole or streamed), or its tombstone. */
+import type { Position, SegmentEntry } from "./manifest.js";
+import type { Load } from "./shipper.js";
+
+export interface SegmentLoad extends Load {
+  readonly carried: "segment";
+  readonly entry: SegmentEntry;
+  readonly position: Position;
+  readonly body: Uint8Array;
+}
+
+export type SnapshotBody =
+  | { readonly kind: "whole"; readonly bytes: Uint8Array }
+  /** May be read more than once; every reading gives the same bytes. */
+  | { readonly kind: "stream"; readonly parts: () => AsyncIterable<Uint8Array> };
+
+export interface SnapshotLoad extends Load {
+  readonly carried: "snapshot";
+  readonly body: SnapshotBody;
+  /** Known once the body has been read to its end. */
+  readonly position: () => Position;
+  /** Ends the hold on the file, if there is one. Idempotent. */
+  readonly release: () => void;
+}
+
+export interface TombstoneLoad extends Load {
+  readonly carried: "tombstone";
+}
+
+export type ObjectLoad = SegmentLoad | SnapshotLoad | TombstoneLoad;
