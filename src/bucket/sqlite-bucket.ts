@@ -1,0 +1,201 @@
+/**
+ * The embedded bucket: one SQLite file with synchronous=FULL, written and read by a thread each.
+ *
+ * Writes that arrive together commit together. Several processes may use one file. A write that landed survives a crash
+ * of the machine; reads see every landed write and wait for none that is under way.
+ */
+import { assert, MoonportError } from "../errors.js";
+import type { Settings } from "../settings/settings.js";
+import type { Timer, World } from "../world/world.js";
+import {
+  type Bucket,
+  type BucketObject,
+  type BucketWrite,
+  bucketError,
+  LIST_LIMIT_MAX,
+  type ListPage,
+  type Version,
+  type WriteOutcome,
+} from "./bucket.js";
+import { checkBucketKey, checkWrites } from "./bucket-key.js";
+import { rechunked } from "./rechunked.js";
+import type { StoreAnswer } from "./sqlite-protocol.js";
+import { WorkerLane } from "./worker-lane.js";
+
+/** Size of a stored part of a large object, and so of what a stream holds in memory. */
+const STREAM_PART_BYTES = 1024 * 1024;
+/** How often a bucket looks for what dead processes left half staged. */
+const SWEEP_INTERVAL_MS = 60_000;
+
+export interface SqliteBucketStats {
+  /** Requests that changed something, since the start. */
+  readonly changes: number;
+  /** Transactions they were committed in. */
+  readonly commits: number;
+}
+
+export class SqliteBucket implements Bucket {
+  readonly name: string;
+  readonly atomic = true;
+  readonly #world: World;
+  readonly #writer: WorkerLane;
+  readonly #reader: WorkerLane;
+  #changes = 0;
+  #sweepTimer: Timer | undefined;
+  #sweep: "waiting" | "soon" | "running" = "waiting";
+  #stopped = false;
+
+  /** @param path of the file, absolute or relative to the working directory; it and its folder are created when missing */
+  constructor(world: World, settings: Pick<Settings, "BUCKET_QUEUE_MAX" | "BUCKET_TIMEOUT_MS">, path: string) {
+    this.name = `sqlite:${path}`;
+    this.#world = world;
+    this.#writer = new WorkerLane(world, settings, path, "writer");
+    this.#reader = new WorkerLane(world, settings, path, "reader");
+  }
+
+  /** @throws MoonportError `storage_readonly`, `storage_full`, `storage_failed`, or `bucket_unusable` for a file that is not ours */
+  async start(): Promise<void> {
+    await this.#writer.start();
+    // Second, because the writer creates the file.
+    await this.#reader.start();
+    this.#planSweep(0);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#sweepTimer?.cancel();
+    await Promise.all([this.#writer.stop(), this.#reader.stop()]);
+  }
+
+  stats(): SqliteBucketStats {
+    return { changes: this.#changes, commits: this.#writer.commits };
+  }
+
+  async get(key: string): Promise<BucketObject | undefined> {
+    checkBucketKey(key);
+    const answer = await this.#reader.request({ kind: "get", key });
+    if (answer.kind === "absent") return undefined;
+    if (answer.kind === "object") return { bytes: answer.bytes, version: answer.version };
+    throw unexpected(answer);
+  }
+
+  async write(writes: readonly BucketWrite[]): Promise<WriteOutcome> {
+    checkWrites(writes, this.atomic);
+    const requested = writes.map(({ key, bytes, condition }) => ({ key, bytes, condition }));
+    const answer = await this.#change({ kind: "write", writes: requested });
+    if (answer.kind === "landed" || answer.kind === "lost") return answer;
+    throw unexpected(answer);
+  }
+
+  async writeStream(key: string, parts: AsyncIterable<Uint8Array>): Promise<Version> {
+    checkBucketKey(key);
+    let body = 0;
+    let part = 0;
+    let small: Uint8Array | undefined;
+    try {
+      for await (const { bytes, last } of rechunked(parts, STREAM_PART_BYTES)) {
+        if (last && part === 0) small = bytes;
+        else body = await this.#stage(body, part++, bytes);
+      }
+    } catch (error) {
+      if (body !== 0) this.#abandon(body);
+      throw notPublished(error);
+    }
+    const answer = small
+      ? await this.#change({ kind: "write", writes: [{ key, bytes: small, condition: undefined }] })
+      : await this.#change({ kind: "publish", key, body });
+    if (answer.kind === "landed" && answer.versions[0] !== undefined) return answer.versions[0];
+    throw unexpected(answer);
+  }
+
+  async readStream(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+    checkBucketKey(key);
+    const answer = await this.#reader.request({ kind: "open", key });
+    if (answer.kind === "absent") return undefined;
+    if (answer.kind === "object") return onePart(answer.bytes);
+    if (answer.kind === "body") return this.#parts(answer.body);
+    throw unexpected(answer);
+  }
+
+  async list(prefix: string, options: { readonly after?: string; readonly limit?: number } = {}): Promise<ListPage> {
+    const limit = Math.min(options.limit ?? LIST_LIMIT_MAX, LIST_LIMIT_MAX);
+    assert(limit >= 1, "a listing asks for at least one key");
+    const answer = await this.#reader.request({ kind: "list", prefix, after: options.after, limit });
+    if (answer.kind !== "keys") throw unexpected(answer);
+    const next = answer.more ? answer.keys.at(-1) : undefined;
+    return next === undefined ? { keys: answer.keys } : { keys: answer.keys, next };
+  }
+
+  async delete(keys: readonly string[]): Promise<void> {
+    for (const key of keys) checkBucketKey(key);
+    if (keys.length > 0) await this.#change({ kind: "delete", keys: [...keys] });
+  }
+
+  async #change(request: Parameters<WorkerLane["request"]>[0]): Promise<StoreAnswer> {
+    this.#changes += 1;
+    const answer = await this.#writer.request(request);
+    if (this.#writer.garbage && this.#sweep === "waiting") this.#planSweep(0);
+    return answer;
+  }
+
+  async #stage(body: number, part: number, bytes: Uint8Array): Promise<number> {
+    const answer = await this.#change({ kind: "stage", body, part, bytes, nowMs: this.#world.clock.wallMs() });
+    if (answer.kind === "staged") return answer.body;
+    throw unexpected(answer);
+  }
+
+  async *#parts(body: number): AsyncGenerator<Uint8Array> {
+    for (let part = 0; ; part += 1) {
+      const answer = await this.#reader.request({ kind: "part", body, part });
+      if (answer.kind !== "part") throw unexpected(answer);
+      yield answer.bytes;
+      if (answer.last) return;
+    }
+  }
+
+  #abandon(body: number): void {
+    this.#change({ kind: "abandon", body }).catch((error: unknown) => {
+      this.#world.log.debug({ bucket: this.name, error }, "an abandoned upload stays until it is swept as idle");
+    });
+  }
+
+  #planSweep(delayMs: number): void {
+    if (this.#stopped) return;
+    this.#sweep = delayMs === 0 ? "soon" : "waiting";
+    this.#sweepTimer?.cancel();
+    this.#sweepTimer = this.#world.timers.after(delayMs, () => void this.#sweepAll());
+  }
+
+  async #sweepAll(): Promise<void> {
+    this.#sweep = "running";
+    try {
+      let more = true;
+      while (more && !this.#stopped) {
+        const answer = await this.#writer.request({ kind: "sweep", nowMs: this.#world.clock.wallMs() });
+        more = answer.kind === "swept" && answer.more;
+      }
+    } catch (error) {
+      this.#world.log.debug({ bucket: this.name, error }, "the bucket was not swept; the next sweep tries again");
+    } finally {
+      this.#planSweep(SWEEP_INTERVAL_MS);
+    }
+  }
+}
+
+/** Parts that were staged, or failed to be, are seen by nobody: whatever went wrong, nothing happened. */
+function notPublished(error: unknown): unknown {
+  if (!(error instanceof MoonportError) || error.code !== "bucket_failed") return error;
+  return bucketError("refused", error.message, {
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(error.details === undefined ? {} : { details: error.details }),
+    cause: error,
+  });
+}
+
+function unexpected(answer: StoreAnswer): MoonportError {
+  return MoonportError.of("internal", `the bucket's thread gave an answer to another question: ${answer.kind}`);
+}
+
+async function* onePart(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  if (bytes.length > 0) yield bytes;
+}

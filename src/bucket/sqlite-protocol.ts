@@ -1,0 +1,143 @@
+/**
+ * What the embedded bucket and its worker threads say to each other.
+ *
+ * Requests and answers are generic in how they carry bytes: as arrays on either side, as lengths on the wire. One
+ * message holds a whole batch, its bytes copied once into one buffer that is transferred. Cloning an array would copy the
+ * whole buffer below it, which for a small slice of a pool is far more.
+ */
+import type { FailureOutcome, Version, WriteCondition } from "./bucket.js";
+
+export interface StoreWrite<Bytes = Uint8Array> {
+  readonly key: string;
+  readonly bytes: Bytes;
+  readonly condition: WriteCondition | undefined;
+}
+
+/** Requests that change the file, and go to the thread that writes. */
+export type ChangeRequest<Bytes = Uint8Array> =
+  | { readonly kind: "write"; readonly writes: readonly StoreWrite<Bytes>[] }
+  | { readonly kind: "delete"; readonly keys: readonly string[] }
+  /** One more part of a large object that nobody sees yet. `body` 0 begins one. */
+  | {
+      readonly kind: "stage";
+      readonly body: number;
+      readonly part: number;
+      readonly bytes: Bytes;
+      readonly nowMs: number;
+    }
+  | { readonly kind: "publish"; readonly key: string; readonly body: number }
+  | { readonly kind: "abandon"; readonly body: number }
+  /** Frees a bounded amount of what nobody needs any more. */
+  | { readonly kind: "sweep"; readonly nowMs: number };
+
+/** Requests that only read, and go to the thread that reads. */
+export type ReadRequest =
+  | { readonly kind: "get"; readonly key: string }
+  | { readonly kind: "open"; readonly key: string }
+  | { readonly kind: "part"; readonly body: number; readonly part: number }
+  | { readonly kind: "list"; readonly prefix: string; readonly after: string | undefined; readonly limit: number };
+
+export type StoreRequest<Bytes = Uint8Array> = ChangeRequest<Bytes> | ReadRequest;
+
+/** What was wrong with the storage, when that is known. */
+export type StorageFault = "full" | "readonly" | "busy" | "corrupt" | "failed";
+
+export interface StoreFailure {
+  readonly kind: "failed";
+  readonly outcome: FailureOutcome;
+  readonly message: string;
+  readonly storage: StorageFault | undefined;
+}
+
+export type StoreAnswer<Bytes = Uint8Array> =
+  | { readonly kind: "landed"; readonly versions: readonly Version[] }
+  | { readonly kind: "lost"; readonly key: string }
+  | { readonly kind: "done" }
+  | { readonly kind: "staged"; readonly body: number }
+  | { readonly kind: "swept"; readonly more: boolean }
+  | { readonly kind: "absent" }
+  | { readonly kind: "object"; readonly bytes: Bytes; readonly version: Version }
+  /** A large object, whose parts are asked for one by one. */
+  | { readonly kind: "body"; readonly body: number }
+  | { readonly kind: "part"; readonly bytes: Bytes; readonly last: boolean }
+  | { readonly kind: "keys"; readonly keys: readonly string[]; readonly more: boolean }
+  | StoreFailure;
+
+export type WorkerRole = "writer" | "reader";
+
+export interface WorkerStart {
+  readonly role: WorkerRole;
+  readonly path: string;
+  /** How long SQLite waits for another process's write. */
+  readonly busyTimeoutMs: number;
+}
+
+export type ToWorker =
+  | {
+      readonly kind: "batch";
+      readonly batch: number;
+      readonly requests: readonly StoreRequest<number>[];
+      readonly blob: ArrayBuffer;
+    }
+  | { readonly kind: "stop" };
+
+export type FromWorker =
+  | { readonly kind: "ready" }
+  | { readonly kind: "unopened"; readonly message: string; readonly storage: StorageFault | undefined }
+  | {
+      readonly kind: "answers";
+      readonly batch: number;
+      /** In the order of the requests; a batch's answers may come in several messages. */
+      readonly answers: readonly StoreAnswer<number>[];
+      readonly blob: ArrayBuffer;
+      readonly last: boolean;
+      /** Transactions that this thread has committed so far. */
+      readonly commits: number;
+      /** Whether something waits to be swept. */
+      readonly garbage: boolean;
+    };
+
+export function mapRequestBytes<A, B>(request: StoreRequest<A>, change: (bytes: A) => B): StoreRequest<B> {
+  if (request.kind === "write") {
+    return { kind: "write", writes: request.writes.map((write) => ({ ...write, bytes: change(write.bytes) })) };
+  }
+  if (request.kind === "stage") return { ...request, bytes: change(request.bytes) };
+  return request;
+}
+
+export function mapAnswerBytes<A, B>(answer: StoreAnswer<A>, change: (bytes: A) => B): StoreAnswer<B> {
+  if (answer.kind === "object" || answer.kind === "part") return { ...answer, bytes: change(answer.bytes) };
+  return answer;
+}
+
+/** Collects byte arrays for one message; each is then known by its length, in order. */
+export class Packer {
+  readonly #arrays: Uint8Array[] = [];
+  sizeBytes = 0;
+
+  readonly add = (bytes: Uint8Array): number => {
+    this.#arrays.push(bytes);
+    this.sizeBytes += bytes.length;
+    return bytes.length;
+  };
+
+  blob(): ArrayBuffer {
+    const packed = new Uint8Array(this.sizeBytes);
+    let offset = 0;
+    for (const bytes of this.#arrays) {
+      packed.set(bytes, offset);
+      offset += bytes.length;
+    }
+    return packed.buffer;
+  }
+}
+
+/** Gives back the arrays of a {@link Packer}, in order, as views of the one buffer. */
+export function unpacker(blob: ArrayBuffer): (length: number) => Uint8Array {
+  let offset = 0;
+  return (length) => {
+    const bytes = new Uint8Array(blob, offset, length);
+    offset += length;
+    return bytes;
+  };
+}
