@@ -183,6 +183,7 @@ export const SETTINGS = {
   SQL_ROWS_MAX: count(100_000, 1, 10_000_000, "Rows that one state.sql.all may return; use each for more."),
   SQL_BYTES_MAX: size(64 * KIB, 256, MIB, "Length of one SQL statement."),
   HTTP_BODY_BYTES_MAX: size(MIB, KIB, 64 * MIB, "Size of an HTTP body."),
+  HTTP_CONNECTIONS_MAX: count(10_000, 1, 1_000_000, "Open HTTP connections; further ones are closed unanswered."),
   BUCKET_TIMEOUT_MS: wait(10_000, 10, 600_000, "How long one bucket request may take."),
   BUCKET_QUEUE_MAX: count(
     10_000,

@@ -1,0 +1,217 @@
+/**
+ * A running node, over its HTTP door: the same operations, the same errors.
+ *
+ * Every call carries a call id, its own when the request names none, so that a request whose answer was lost may be sent
+ * again and runs once. The path goes out as it is written here (a URL parser would swallow the keys `.` and `..`).
+ */
+import http from "node:http";
+import { MoonportError } from "../errors.js";
+import type { ObjectIdentity } from "../identity.js";
+import type { CallReply, CallRequest, ClassInfo, Inspection, NodeApi, NodeStatus } from "../node-api.js";
+import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER } from "../server/operations.js";
+import { errorOf } from "../server/problem.js";
+import { parseWireJson, wireJson } from "../server/wire-json.js";
+import { SETTINGS } from "../settings/settings.js";
+import type { PlainObject, PlainValue, SqlRows, SqlValue } from "../values.js";
+import { uuidv7, type World } from "../world/world.js";
+
+export interface HttpNodeClientOptions {
+  /** `http://127.0.0.1:7070`; a path in it is refused. */
+  readonly url: string;
+  readonly world: Pick<World, "clock" | "random" | "timers">;
+  /** How long any request may take that names no time of its own. Default CALL_TIMEOUT_MS. */
+  readonly timeoutMs?: number;
+}
+
+interface Ask {
+  readonly method: "GET" | "POST";
+  /** Encoded. */
+  readonly path: string;
+  readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  /** Not to be sent again on its own: a second time it would mean something else. */
+  readonly once?: true;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  readonly body: PlainValue;
+}
+
+/** What the node needs on top of a call's time to say that it is over. */
+const ANSWER_MARGIN_MS = 5_000;
+/** Deeper than any value a node sends: its answers wrap values in a few levels of their own. */
+const ANSWER_DEPTH_MAX = SETTINGS.VALUE_DEPTH_MAX.max + 8;
+
+export class HttpNodeClient implements NodeApi {
+  readonly #options: HttpNodeClientOptions;
+  readonly #target: { readonly host: string; readonly port: number };
+  readonly #agent = new http.Agent({ keepAlive: true });
+
+  /** @throws MoonportError `bad_option` for a URL that no node can have */
+  constructor(options: HttpNodeClientOptions) {
+    this.#options = options;
+    this.#target = targetOf(options.url);
+  }
+
+  /** Drops the kept connections. */
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  /** The node sees every caller of this door as `{kind: "client"}`, whatever the request says. */
+  async call(request: CallRequest): Promise<CallReply> {
+    const { object, args, signal } = request;
+    const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
+    const path = `/v1/${objectPath(object)}/${encodeURIComponent(request.method)}`;
+    const headers = {
+      [CALL_ID_HEADER]: request.callId ?? uuidv7(this.#options.world),
+      [TIMEOUT_HEADER]: String(Math.max(1, Math.ceil(timeoutMs))),
+    };
+    const body = wireJson([...args]);
+    const ask: Ask = request.mustRead
+      ? { method: "GET", path: `${path}?args=${encodeURIComponent(body)}`, headers, timeoutMs }
+      : { method: "POST", path, body, headers, timeoutMs };
+    const answer = await this.#ask(signal === undefined ? ask : { ...ask, signal });
+    const seq = answer.headers[SEQ_HEADER];
+    return typeof seq === "string" ? { value: answer.body, seq: Number(seq) } : { value: answer.body };
+  }
+
+  async storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined> {
+    const body = await this.#get(`/v1/admin/store/${objectPath(object)}?key=${encodeURIComponent(key)}`);
+    return (body as PlainObject).found === true ? (body as PlainObject).value : undefined;
+  }
+
+  async storeList(object: ObjectIdentity, prefix: string): Promise<readonly (readonly [string, PlainValue])[]> {
+    const body = await this.#get(`/v1/admin/store/${objectPath(object)}?prefix=${encodeURIComponent(prefix)}`);
+    return (body as { entries: [string, PlainValue][] }).entries;
+  }
+
+  async sql(object: ObjectIdentity, statement: string, parameters: readonly SqlValue[]): Promise<SqlRows> {
+    const body = wireJson({ statement, parameters: [...parameters] });
+    const answer = await this.#ask({ method: "POST", path: `/v1/admin/sql/${objectPath(object)}`, body });
+    return answer.body as { columns: string[]; rows: SqlValue[][] };
+  }
+
+  async inspect(object: ObjectIdentity): Promise<Inspection> {
+    return as<Inspection>(await this.#get(`/v1/admin/inspect/${objectPath(object)}`));
+  }
+
+  async destroy(object: ObjectIdentity): Promise<void> {
+    await this.#ask({ method: "POST", path: `/v1/admin/destroy/${objectPath(object)}`, once: true });
+  }
+
+  async classes(): Promise<readonly ClassInfo[]> {
+    return as<{ classes: ClassInfo[] }>(await this.#get("/v1/admin/classes")).classes;
+  }
+
+  async status(): Promise<NodeStatus> {
+    return as<NodeStatus>(await this.#get("/v1/admin/status"));
+  }
+
+  get #timeoutMs(): number {
+    return this.#options.timeoutMs ?? SETTINGS.CALL_TIMEOUT_MS.default;
+  }
+
+  async #get(path: string): Promise<PlainValue> {
+    return (await this.#ask({ method: "GET", path })).body;
+  }
+
+  async #ask(ask: Ask): Promise<Answer> {
+    if (ask.signal?.aborted) throw callerGone();
+    const raw = await this.#exchange(ask);
+    const type = raw.headers["content-type"] ?? "";
+    const body = /json/.test(type) ? answerBody(raw.text) : undefined;
+    if (raw.status === 200 && body !== undefined) return { status: raw.status, headers: raw.headers, body };
+    throw errorOf(body) ?? this.#unreachable(`answered ${raw.status} and is no Moonport node`);
+  }
+
+  #exchange(ask: Ask): Promise<{ status: number; headers: http.IncomingHttpHeaders; text: string }> {
+    const { world } = this.#options;
+    return new Promise((resolve, reject) => {
+      const request = http.request({ ...this.#target, agent: this.#agent, ...requestOf(ask) });
+      const waitMs = (ask.timeoutMs ?? this.#timeoutMs) + ANSWER_MARGIN_MS;
+      const timer = world.timers.after(waitMs, () => {
+        fail(this.#unreachable(`did not answer within ${Math.round(waitMs)} ms`));
+      });
+      const gone = (): void => fail(callerGone());
+      const settle = (): void => {
+        timer.cancel();
+        ask.signal?.removeEventListener("abort", gone);
+      };
+      const fail = (error: MoonportError): void => {
+        settle();
+        reject(error);
+        request.destroy();
+      };
+      ask.signal?.addEventListener("abort", gone, { once: true });
+      request.on("error", (cause: NodeJS.ErrnoException) => {
+        // The node closed a kept connection just as we took it up again. A fresh one tells whether it is still there.
+        if (request.reusedSocket && cause.code === "ECONNRESET" && ask.once !== true) {
+          settle();
+          return resolve(this.#exchange(ask));
+        }
+        fail(this.#unreachable(`does not answer (${cause.code ?? cause.message})`, cause));
+      });
+      request.on("response", (response) => {
+        const parts: Buffer[] = [];
+        response.on("data", (part: Buffer) => parts.push(part));
+        response.on("error", (cause) => fail(this.#unreachable("broke off its answer", cause)));
+        response.on("end", () => {
+          settle();
+          const text = Buffer.concat(parts).toString("utf8");
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
+        });
+      });
+      request.end(ask.body);
+    });
+  }
+
+  #unreachable(what: string, cause?: unknown): MoonportError {
+    return MoonportError.of("node_unreachable", `${this.#options.url} ${what}`, {
+      cause,
+      hint: "start a node with `moonport start` or `moonport dev`",
+    });
+  }
+}
+
+function requestOf(ask: Ask): http.RequestOptions {
+  const body = ask.body === undefined ? {} : { "content-type": "application/json" };
+  const length = ask.method === "GET" ? {} : { "content-length": String(Buffer.byteLength(ask.body ?? "")) };
+  return { method: ask.method, path: ask.path, headers: { ...body, ...length, ...ask.headers } };
+}
+
+function objectPath({ app, className, key }: ObjectIdentity): string {
+  return `${app}/${className}/${encodeURIComponent(key)}`;
+}
+
+function answerBody(text: string): PlainValue | undefined {
+  try {
+    return parseWireJson(text, "the answer", ANSWER_DEPTH_MAX);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The node's own reports are JSON of the declared shape: both ends are this package. */
+function as<T extends object>(body: PlainValue): T {
+  const report: unknown = body;
+  return report as T;
+}
+
+function callerGone(): MoonportError {
+  return MoonportError.of("caller_gone", "the caller gave the request up");
+}
+
+function targetOf(url: string): { host: string; port: number } {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed?.protocol !== "http:" || parsed.pathname !== "/" || parsed.search !== "" || parsed.username !== "") {
+    throw MoonportError.of("bad_option", `"${url}" is not a node's address`, {
+      hint: "an address looks like http://127.0.0.1:7070",
+    });
+  }
+  return { host: parsed.hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(parsed.port || "80") };
+}

@@ -1,0 +1,220 @@
+/**
+ * One HTTP operation, from its route, headers and body to its answer. No sockets here: what comes in is checked, handed to
+ * the node, and what the node says is put into JSON.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+import { asMoonportError, MoonportError } from "../errors.js";
+import { checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
+import type { CallRequest, NodeApi } from "../node-api.js";
+import { SETTINGS, type Settings } from "../settings/settings.js";
+import type { PlainObject, PlainValue, SqlValue } from "../values.js";
+import type { ObjectPath, Route } from "./routes.js";
+import { parseWireJson, wireJson } from "./wire-json.js";
+
+export interface DoorRequest {
+  readonly body: Buffer | undefined;
+  readonly headers: IncomingHttpHeaders;
+  /** Aborted when the caller has gone. */
+  readonly gone: AbortSignal;
+}
+
+export interface DoorAnswer {
+  readonly status: number;
+  /** JSON text. */
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface DoorContext {
+  readonly node: NodeApi;
+  readonly settings: Settings;
+}
+
+/** The object's seq after a call that wrote. */
+export const SEQ_HEADER = "moonport-seq";
+export const TIMEOUT_HEADER = "x-request-timeout-ms";
+export const CALL_ID_HEADER = "idempotency-key";
+
+/** Printable ASCII without spaces: it also has to travel in headers. */
+const CALL_ID = /^[\x21-\x7e]{1,128}$/;
+
+/** @throws MoonportError only */
+export async function operate(context: DoorContext, route: Route, request: DoorRequest): Promise<DoorAnswer> {
+  const { node } = context;
+  switch (route.kind) {
+    case "healthz":
+      return json({ status: "ok", session: (await node.status()).session });
+    case "readyz":
+      return await readiness(node);
+    case "call":
+      return await call(context, route.object, route.method, bodyArguments(context, request), request, false);
+    case "read":
+      return await call(context, route.object, route.method, queryArguments(context, route.args), request, true);
+    case "status":
+      return json(await node.status());
+    case "classes":
+      return json({ classes: await node.classes() });
+    case "inspect":
+      return json(await node.inspect(identity(route.object)));
+    case "store_get": {
+      const value = await node.storeGet(identity(route.object), route.key);
+      return value === undefined ? json({ found: false }) : values({ found: true, value });
+    }
+    case "store_list": {
+      const entries = await node.storeList(identity(route.object), route.prefix);
+      return values({ entries: entries.map(([key, value]) => [key, value]) });
+    }
+    case "sql":
+      return await sql(context, identity(route.object), request);
+    case "destroy": {
+      const object = identity(route.object);
+      await node.destroy(object);
+      return json({ destroyed: object.id });
+    }
+  }
+}
+
+async function readiness(node: NodeApi): Promise<DoorAnswer> {
+  try {
+    const status = await node.status();
+    if (status.ready) return json({ ready: true, session: status.session });
+    return json({ ready: false, reason: "the node is starting" }, 503);
+  } catch (error) {
+    return json({ ready: false, reason: asMoonportError(error).message }, 503);
+  }
+}
+
+async function call(
+  { node }: DoorContext,
+  path: ObjectPath,
+  method: string,
+  args: readonly PlainValue[],
+  request: DoorRequest,
+  mustRead: boolean,
+): Promise<DoorAnswer> {
+  const object = identity(path);
+  checkMethodName(method);
+  const callId = callIdOf(request.headers);
+  const timeoutMs = timeoutOf(request.headers);
+  const wanted: CallRequest = {
+    object,
+    method,
+    args,
+    caller: { kind: "client" },
+    signal: request.gone,
+    mustRead,
+    ...(callId !== undefined && { callId }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+  };
+  try {
+    const reply = await node.call(wanted);
+    const answer = { status: 200, body: wireJson(reply.value) };
+    return reply.seq === undefined ? answer : { ...answer, headers: { [SEQ_HEADER]: String(reply.seq) } };
+  } catch (error) {
+    throw asMoonportError(error).with({ object: object.id, ...(callId !== undefined && { callId }) });
+  }
+}
+
+async function sql(context: DoorContext, object: ObjectIdentity, request: DoorRequest): Promise<DoorAnswer> {
+  const body = bodyValue(context, request);
+  if (!isTable(body) || typeof body.statement !== "string") {
+    throw MoonportError.of("bad_request", 'the body is {"statement": "select ...", "parameters": [...]}');
+  }
+  const parameters = body.parameters ?? [];
+  if (!Array.isArray(parameters)) throw MoonportError.of("bad_request", "parameters is an array");
+  const { columns, rows } = await context.node.sql(object, body.statement, parameters.map(sqlParameter));
+  return values({ columns: [...columns], rows: rows.map((row) => [...row]) });
+}
+
+function sqlParameter(value: PlainValue, index: number): SqlValue {
+  if (value === null || typeof value === "number" || typeof value === "string" || value instanceof Uint8Array) {
+    return value;
+  }
+  throw MoonportError.of("bad_value", `SQL parameter ${index + 1} is neither null, number, text nor bytes`);
+}
+
+/** An array is the arguments, a table the only one; no body, no arguments. */
+function bodyArguments(context: DoorContext, request: DoorRequest): readonly PlainValue[] {
+  const body = bodyValue(context, request);
+  return body === undefined ? [] : argumentsOf(body, "the body");
+}
+
+function queryArguments({ settings }: DoorContext, text: string | undefined): readonly PlainValue[] {
+  if (text === undefined) return [];
+  return argumentsOf(parseArguments(text, "args", settings), "args");
+}
+
+function argumentsOf(value: PlainValue, what: string): readonly PlainValue[] {
+  if (Array.isArray(value)) return value;
+  if (typeof value === "object" && value !== null) return [value];
+  throw MoonportError.of("bad_request", `${what} is neither an array of arguments nor one table`, {
+    hint: "put a single argument into brackets: [25]",
+  });
+}
+
+function bodyValue({ settings }: DoorContext, { body, headers }: DoorRequest): PlainValue | undefined {
+  if (body === undefined || body.length === 0) return undefined;
+  const type = (headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase();
+  if (type !== "application/json") {
+    throw MoonportError.of("bad_request", `the body is ${type === "" ? "of no stated type" : type}, not JSON`, {
+      hint: "send Content-Type: application/json",
+    });
+  }
+  const encoding = headers["content-encoding"] ?? "identity";
+  if (encoding !== "identity") {
+    throw MoonportError.of("bad_request", `a body with Content-Encoding ${encoding} is not taken`);
+  }
+  return parseArguments(utf8(body), "the body", settings);
+}
+
+/** VALUE_DEPTH_MAX holds for each argument; the brackets around them are not part of any. */
+function parseArguments(text: string, what: string, settings: Settings): PlainValue {
+  const around = text.trimStart().startsWith("[") ? 1 : 0;
+  return parseWireJson(text, what, settings.VALUE_DEPTH_MAX + around);
+}
+
+function utf8(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw MoonportError.of("bad_json", "the body is not UTF-8 text", { cause });
+  }
+}
+
+function callIdOf(headers: IncomingHttpHeaders): string | undefined {
+  const callId = headers[CALL_ID_HEADER];
+  if (callId === undefined) return undefined;
+  if (typeof callId !== "string" || !CALL_ID.test(callId)) {
+    throw MoonportError.of("bad_request", "Idempotency-Key is 1 to 128 printable ASCII characters without spaces");
+  }
+  return callId;
+}
+
+function timeoutOf(headers: IncomingHttpHeaders): number | undefined {
+  const text = headers[TIMEOUT_HEADER];
+  if (text === undefined) return undefined;
+  const maxMs = SETTINGS.CALL_TIMEOUT_MS.max;
+  const timeoutMs = typeof text === "string" && /^[0-9]{1,9}$/.test(text) ? Number(text) : 0;
+  if (timeoutMs < 1 || timeoutMs > maxMs) {
+    throw MoonportError.of("bad_request", `X-Request-Timeout-Ms is a whole number of milliseconds, 1 to ${maxMs}`);
+  }
+  return timeoutMs;
+}
+
+function identity({ app, className, key }: ObjectPath): ObjectIdentity {
+  return identityOf(app, className, key);
+}
+
+function isTable(value: PlainValue | undefined): value is PlainObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
+}
+
+/** What the node reports about itself: JSON already. */
+function json(body: object, status = 200): DoorAnswer {
+  return { status, body: JSON.stringify(body) };
+}
+
+/** What users stored: bytes may be in it. */
+function values(body: PlainObject): DoorAnswer {
+  return { status: 200, body: wireJson(body) };
+}

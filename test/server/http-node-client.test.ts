@@ -1,0 +1,180 @@
+import { createServer, type Server, type Socket } from "node:net";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { HttpNodeClient } from "../../src/client/http-node-client.js";
+import { ERROR_CODES, type ErrorCode, MoonportError } from "../../src/errors.js";
+import { identityOf } from "../../src/identity.js";
+import type { CallReply, CallRequest } from "../../src/node-api.js";
+import { deferred } from "../../src/world/deferred.js";
+import { type OpenDoor, openDoor, world } from "./door.js";
+
+let open: OpenDoor;
+let client: HttpNodeClient;
+const object = identityOf("default", "Echo", "key");
+const say: CallRequest = { object, method: "say", args: [], caller: { kind: "client" } };
+
+beforeEach(async () => {
+  open = await openDoor();
+  client = new HttpNodeClient({ url: open.url, world });
+});
+afterEach(async () => {
+  client.close();
+  await open.door.stop();
+});
+
+async function errorOf(promise: Promise<unknown>): Promise<MoonportError> {
+  const outcome = await promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (outcome instanceof MoonportError) return outcome;
+  throw new Error("expected a MoonportError", { cause: outcome });
+}
+
+describe("a node behind its HTTP door", () => {
+  it("answers as the node itself does", async () => {
+    open.node.answer = ({ args }) => ({ value: [...args], seq: 9 });
+    const args = ["ada", 25, null, { seal: new Uint8Array([1, 2]) }];
+    expect(await client.call({ ...say, args, callId: "id-1", timeoutMs: 500 })).toEqual({ value: args, seq: 9 });
+    expect(open.node.calls[0]).toMatchObject({ args, callId: "id-1", timeoutMs: 500, mustRead: false });
+    expect(await client.classes()).toEqual(await open.node.classes());
+    expect(await client.status()).toEqual(await open.node.status());
+    expect(await client.inspect(object)).toEqual(await open.node.inspect(object));
+    expect(await client.sql(object, "select ?", [1, new Uint8Array([7])])).toEqual(
+      await open.node.sql(object, "select ?", [1, new Uint8Array([7])]),
+    );
+    open.node.stores.set(object.id, new Map([["top", null]]));
+    expect(await client.storeGet(object, "top")).toBeNull();
+    expect(await client.storeGet(object, "other")).toBeUndefined();
+    expect(await client.storeList(object, "t")).toEqual([["top", null]]);
+    await client.destroy(object);
+    expect(open.node.destroyed).toEqual([object.id]);
+  });
+
+  it("gets a call id with every call, and GET for what must only read", async () => {
+    await client.call({ ...say, mustRead: true, args: ["a b&c"] });
+    expect(open.node.calls[0]).toMatchObject({ mustRead: true, args: ["a b&c"] });
+    expect(open.node.calls[0]?.callId).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  it("is reached under every key that the grammar allows", async () => {
+    const keys = fc.string({ unit: "grapheme", minLength: 1, maxLength: 40 }).filter((key) => {
+      try {
+        return identityOf("default", "Echo", key).key === key;
+      } catch {
+        return false;
+      }
+    });
+    const special = fc.constantFrom(".", "..", "-", "a/b", "%2F", "?", "#", "__proto__", "a b", "+");
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(keys, special), async (key) => {
+        await client.call({ ...say, object: identityOf("default", "Echo", key) });
+        expect(open.node.calls.at(-1)?.object.key).toBe(key);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("an error that crosses the wire", () => {
+  it.each(Object.keys(ERROR_CODES) as ErrorCode[])("%s is the same error on the other side", async (code) => {
+    const thrown = MoonportError.of(code, "what happened", {
+      hint: "do this",
+      object: "default/Echo/key",
+      callId: "id-1",
+      retryAfterMs: 70,
+      details: { path: ["a", "b"], bytes: new Uint8Array([1]) },
+    });
+    open.node.answer = () => Promise.reject(thrown);
+    const error = await errorOf(client.call({ ...say, callId: "id-1" }));
+    for (const field of ["code", "source", "message", "hint", "object", "callId", "retryAfterMs", "details"] as const) {
+      expect(error[field]).toEqual(thrown[field]);
+    }
+    expect(error.entry).toBe(thrown.entry);
+  });
+
+  it("stays a class's own", async () => {
+    open.node.answer = () => Promise.reject(MoonportError.byClass("too_low", "bid more", { details: { top: 25 } }));
+    const error = await errorOf(client.call(say));
+    expect([error.code, error.source, error.details]).toEqual(["too_low", "class", { top: 25 }]);
+  });
+});
+
+describe("a node that is not there", () => {
+  it("is unreachable when nothing listens", async () => {
+    await open.door.stop();
+    expect((await errorOf(client.call(say))).code).toBe("node_unreachable");
+  });
+
+  it("is unreachable when something else listens", async () => {
+    const stranger = await listen("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi");
+    const error = await errorOf(new HttpNodeClient({ url: stranger.url, world }).status());
+    expect([error.code, error.message]).toEqual([
+      "node_unreachable",
+      `${stranger.url} answered 200 and is no Moonport node`,
+    ]);
+    stranger.server.close();
+  });
+
+  it("is unreachable when it dies under the call", async () => {
+    const dying = await listen("");
+    expect((await errorOf(new HttpNodeClient({ url: dying.url, world }).call(say))).code).toBe("node_unreachable");
+    dying.server.close();
+  });
+
+  it("is asked again on a fresh connection when it closes the kept one, but is told once to destroy", async () => {
+    const answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n1";
+    let connections = 0;
+    const forgetful = await serve((socket) => {
+      connections += 1;
+      socket.once("data", () => {
+        socket.write(answer);
+        socket.once("data", () => socket.destroy());
+      });
+    });
+    const patient = new HttpNodeClient({ url: forgetful.url, world });
+    for (let calls = 1; calls <= 3; calls++) expect(await patient.call(say)).toEqual({ value: 1 });
+    expect(connections).toBe(3);
+    expect((await errorOf(patient.destroy(object))).code).toBe("node_unreachable");
+    patient.close();
+    forgetful.server.close();
+  });
+
+  it.each(["127.0.0.1:7070", "https://a.example", "http://a/path", "nonsense", "http://u:p@a"])(
+    "refuses the address %s",
+    (url) => {
+      expect(() => new HttpNodeClient({ url, world })).toThrow(/is not a node's address/);
+    },
+  );
+
+  it("is given up when the caller aborts", async () => {
+    const begun = deferred<void>();
+    open.node.answer = () => {
+      begun.resolve();
+      return new Promise<CallReply>(() => {});
+    };
+    const controller = new AbortController();
+    const call = errorOf(client.call({ ...say, signal: controller.signal }));
+    await begun.promise;
+    controller.abort();
+    expect((await call).code).toBe("caller_gone");
+  });
+});
+
+/** A server that answers each connection's first bytes with `answer`, or hangs up when there is none. */
+function listen(answer: string): Promise<{ url: string; server: Server }> {
+  return serve((socket) => {
+    socket.once("data", () => (answer === "" ? socket.destroy() : socket.end(answer)));
+  });
+}
+
+async function serve(connected: (socket: Socket) => void): Promise<{ url: string; server: Server }> {
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    connected(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  return { url: `http://127.0.0.1:${port}`, server };
+}

@@ -1,0 +1,75 @@
+/**
+ * A node without objects, for what a door does by itself: limits, mapping of errors, encoding. It records each call and
+ * answers with what the test says; without a word it echoes the arguments.
+ */
+import { MoonportError } from "../../src/errors.js";
+import type { ObjectIdentity } from "../../src/identity.js";
+import type { CallReply, CallRequest, ClassInfo, Inspection, NodeApi, NodeStatus } from "../../src/node-api.js";
+import type { PlainValue, SqlRows, SqlValue } from "../../src/values.js";
+
+export class FakeNode implements NodeApi {
+  readonly calls: CallRequest[] = [];
+  readonly stores = new Map<string, Map<string, PlainValue>>();
+  readonly destroyed: string[] = [];
+  ready = true;
+  answer: (request: CallRequest) => Promise<CallReply> | CallReply = ({ args }) => ({ value: [...args] });
+
+  async call(request: CallRequest): Promise<CallReply> {
+    this.calls.push(request);
+    return await this.answer(request);
+  }
+
+  async storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined> {
+    return this.stores.get(object.id)?.get(key);
+  }
+
+  async storeList(object: ObjectIdentity, prefix: string): Promise<readonly (readonly [string, PlainValue])[]> {
+    return [...(this.stores.get(object.id) ?? [])].filter(([key]) => key.startsWith(prefix));
+  }
+
+  async sql(_object: ObjectIdentity, statement: string, parameters: readonly SqlValue[]): Promise<SqlRows> {
+    return { columns: ["statement", "parameter"], rows: parameters.map((parameter) => [statement, parameter]) };
+  }
+
+  async inspect(object: ObjectIdentity): Promise<Inspection> {
+    return {
+      object: object.id,
+      state: "resident",
+      epoch: 1,
+      seq: 4,
+      landedSeq: 3,
+      flying: true,
+      shipping: "flying",
+      mailboxCalls: 0,
+      migrationsApplied: 0,
+      segments: 2,
+      databaseBytes: 8192,
+      tables: ["bids"],
+      timers: 0,
+      outbox: 0,
+      events: { count: 0, last: 0 },
+    };
+  }
+
+  async destroy(object: ObjectIdentity): Promise<void> {
+    if (this.destroyed.includes(object.id)) throw MoonportError.of("object_not_found", `${object.id} is destroyed`);
+    this.destroyed.push(object.id);
+  }
+
+  async classes(): Promise<readonly ClassInfo[]> {
+    return [{ app: "default", name: "Echo", version: "v1", methods: [{ name: "say", kind: "write" }] }];
+  }
+
+  async status(): Promise<NodeStatus> {
+    return {
+      version: "0.0.0",
+      session: "session-of-the-fake",
+      ready: this.ready,
+      bucket: "memory:",
+      residents: 0,
+      openFiles: 0,
+      classes: 1,
+      classErrors: [],
+    };
+  }
+}
