@@ -51,6 +51,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
       beside: this.#bodyBeside(load),
     });
     this.#prepared = undefined;
+    if (load.carried === "snapshot") load.release();
     if (result.kind === "lost") return { kind: "lost", error: this.#lostTo(result) };
     this.#claim.advance(next, result.version);
     if (load.carried !== "segment") void this.#collect(next);

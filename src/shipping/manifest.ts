@@ -44,7 +44,8 @@ export interface Manifest extends Position {
   readonly destroyed: boolean;
 }
 
-export const EMPTY_IDENTITY = "0000000000000000";
+/** Content identity of a database without pages (wal/page-identity). */
+const EMPTY_IDENTITY = "0000000000000000";
 
 /** The first claim of a key that was never written. */
 export function firstManifest(object: string, owner: string, rid: string): Manifest {

@@ -1,0 +1,258 @@
+/**
+ * The cut: what one object committed, taken out of its file as a segment or a snapshot, in one tick.
+ *
+ * It owns the object's capture, the ledger of its pages and its checkpoints. Only it checkpoints, and only what it has
+ * captured (S2). A segment continues exactly where the last load ended; where it cannot, a snapshot takes its place (S1).
+ */
+import { assert } from "../errors.js";
+import type { Settings } from "../settings/settings.js";
+import { type ObjectDatabase, PAGE_BYTES } from "../store/object-database.js";
+import type { FileHandle, Folder } from "../world/folder.js";
+import { type World, yieldTurn } from "../world/world.js";
+import type { Claim } from "./claims.js";
+import { snapshotIsDue } from "./compaction.js";
+import { hasContent, type Position } from "./manifest.js";
+import type { ObjectLoad, SegmentLoad, SnapshotBody, SnapshotLoad } from "./object-load.js";
+import type { Cargo, Taken } from "./shipper.js";
+import { PageLedger } from "./wal/page-identity.js";
+import type { PageImages } from "./wal/page-image-cache.js";
+import { encodeSegment } from "./wal/segment.js";
+import { type Captured, WalCapture } from "./wal/wal-capture.js";
+
+type CargoSettings = Pick<
+  Settings,
+  | "OBJECT_FLIGHT_BYTES_MAX"
+  | "OBJECT_WAL_BYTES_MAX"
+  | "SNAPSHOT_INLINE_BYTES_MAX"
+  | "SNAPSHOT_PART_BYTES"
+  | "COMPACT_SEGMENTS_MAX"
+  | "COMPACT_SHARE_PERCENT"
+  | "COMPACT_BYTES_MIN"
+>;
+
+export interface CargoParts {
+  readonly world: Pick<World, "timers"> & { readonly folder: Folder };
+  readonly settings: CargoSettings;
+  readonly claim: Claim;
+  readonly database: ObjectDatabase;
+  /** Of the file as it was opened: what the claim's manifest names. */
+  readonly ledger: PageLedger;
+  readonly images: PageImages;
+  /** Last committed seq, asked in the tick of the cut. */
+  readonly committedSeq: () => number;
+}
+
+export class ObjectCargo implements Cargo<ObjectLoad> {
+  readonly #parts: CargoParts;
+  readonly #capture: WalCapture;
+  #ledger: PageLedger;
+  /** Where the last load ended. */
+  #takenSeq: number;
+  #takenIdentity: string;
+  #tombstoneSeq: number | undefined;
+  /** A snapshot that must be taken once no transaction is open. */
+  #snapshotOwed = false;
+  /** A streamed snapshot reads the file: no checkpoint may change it meanwhile. */
+  #fileHeld = false;
+  /** Kept open until the database closes: closing a descriptor of its file would drop SQLite's locks on it. */
+  #streamHandle: FileHandle | undefined;
+  /** The connection is in doubt: what is committed is still shipped, but nothing is asked of the connection any more. */
+  #connectionUsable = true;
+
+  constructor(parts: CargoParts) {
+    this.#parts = parts;
+    const { manifest } = parts.claim;
+    this.#ledger = parts.ledger;
+    this.#takenSeq = manifest.seq;
+    this.#takenIdentity = manifest.identity;
+    this.#capture = new WalCapture(parts.world.folder, parts.database.path, {
+      pageSize: PAGE_BYTES,
+      changedBytesMax: parts.settings.OBJECT_FLIGHT_BYTES_MAX,
+    });
+    this.#capture.startAfterSnapshot();
+  }
+
+  take(): Taken<ObjectLoad> {
+    if (this.#tombstoneSeq !== undefined) {
+      return { kind: "load", load: { carried: "tombstone", toSeq: this.#tombstoneSeq, bytes: 0 } };
+    }
+    const { database } = this.#parts;
+    const captured = this.#capture.capture();
+    if (captured.kind === "pages") this.#ledger.apply(captured.pages, captured.finalPages);
+    if (captured.kind === "nothing" && this.#parts.committedSeq() === this.#takenSeq) return { kind: "nothing" };
+    if (this.#mustSnapshot(captured)) {
+      this.#snapshotOwed = true;
+      if (database.inTransaction) return { kind: "after_transaction" };
+      return { kind: "load", load: this.#snapshot() };
+    }
+    assert(captured.kind === "pages", "a segment without pages");
+    if (this.#connectionUsable && !database.inTransaction && this.#snapshotDue()) {
+      return { kind: "load", load: this.#snapshot() };
+    }
+    const load = this.#segment(captured);
+    this.#checkpointIfLong();
+    return { kind: "load", load };
+  }
+
+  /** The object ends at `seq`: the next load is its tombstone. */
+  endAt(seq: number): void {
+    this.#tombstoneSeq = seq;
+  }
+
+  /** WAL that has not been checkpointed, bytes: what piles up while nothing lands. */
+  walBytes(): number {
+    return this.#capture.walBytes();
+  }
+
+  /** From now on only the WAL is read. */
+  distrustConnection(): void {
+    this.#connectionUsable = false;
+  }
+
+  /**
+   * Everything has landed: brings the file to exactly the manifest's position, so that it can be trusted later.
+   * @returns false when something still reads the file or a commit is not captured
+   */
+  settleFile(): boolean {
+    if (!this.#connectionUsable || this.#fileHeld || !this.#capture.isFullyCaptured()) return false;
+    if (!this.#parts.database.checkpointTruncate()) return false;
+    this.#capture.noteCheckpoint();
+    return true;
+  }
+
+  /** After the database is closed. */
+  close(): void {
+    this.#capture.close();
+    this.#streamHandle?.close();
+    this.#parts.images.drop();
+  }
+
+  #mustSnapshot(captured: Captured): boolean {
+    // Commits that left nothing in the WAL mean that the WAL is not what it was.
+    if (this.#snapshotOwed || captured.kind !== "pages") return true;
+    // The first segment of an object is its base: it must hold every page.
+    const isBase = !hasContent(this.#parts.claim.manifest);
+    return isBase && captured.pages.size !== captured.finalPages;
+  }
+
+  #snapshotDue(): boolean {
+    return snapshotIsDue(this.#parts.claim.manifest, this.#ledger.pages * PAGE_BYTES, this.#parts.settings);
+  }
+
+  #segment(captured: Extract<Captured, { kind: "pages" }>): SegmentLoad {
+    const { claim, images } = this.#parts;
+    const toSeq = this.#parts.committedSeq();
+    const position = this.#positionAt(toSeq);
+    const { epoch } = claim.manifest;
+    const head = {
+      epoch,
+      fromSeq: this.#takenSeq + 1,
+      toSeq,
+      pageSize: PAGE_BYTES,
+      finalPages: captured.finalPages,
+      identityBefore: this.#takenIdentity,
+      identityAfter: position.identity,
+    };
+    const body = encodeSegment(head, captured.pages, (pgno) => images.get(pgno));
+    images.shipped(captured.pages, captured.finalPages);
+    const entry = { epoch, fromSeq: head.fromSeq, toSeq, bytes: body.length };
+    this.#noteTaken(position);
+    return { carried: "segment", toSeq, bytes: body.length, entry, position, body };
+  }
+
+  #snapshot(): SnapshotLoad {
+    this.#snapshotOwed = false;
+    this.#parts.images.drop();
+    const bytes = this.#parts.database.sizeBytes();
+    return bytes <= this.#parts.settings.SNAPSHOT_INLINE_BYTES_MAX ? this.#wholeSnapshot() : this.#streamedSnapshot();
+  }
+
+  #wholeSnapshot(): SnapshotLoad {
+    const bytes = this.#parts.database.serialize();
+    this.#capture.startAfterSnapshot();
+    this.#ledger = PageLedger.ofBytes(bytes, PAGE_BYTES);
+    const position = this.#positionAt(this.#parts.committedSeq());
+    this.#noteTaken(position);
+    this.#checkpointIfLong();
+    return {
+      carried: "snapshot",
+      toSeq: position.seq,
+      bytes: bytes.length,
+      body: { kind: "whole", bytes },
+      position: () => position,
+      release: () => {},
+    };
+  }
+
+  /** The file itself, right after a checkpoint: as long as none follows, commits go to the WAL and the file stands still. */
+  #streamedSnapshot(): SnapshotLoad {
+    const { database, world, settings } = this.#parts;
+    this.#capture.startAfterSnapshot();
+    assert(database.checkpointTruncate(), "a checkpoint for a snapshot found the file in use");
+    this.#capture.noteCheckpoint();
+    this.#fileHeld = true;
+    const toSeq = this.#parts.committedSeq();
+    this.#takenSeq = toSeq;
+    this.#streamHandle ??= world.folder.open(database.path, "read");
+    const file = this.#streamHandle;
+    const bytes = file.sizeBytes();
+    let position: Position | undefined;
+    const body: SnapshotBody = {
+      kind: "stream",
+      parts: () =>
+        this.#readParts(file, bytes, settings.SNAPSHOT_PART_BYTES, (ledger) => {
+          this.#ledger = ledger;
+          position = this.#positionAt(toSeq);
+          this.#noteTaken(position);
+        }),
+    };
+    return {
+      carried: "snapshot",
+      toSeq,
+      bytes,
+      body,
+      position: () => {
+        assert(position !== undefined, "the position of a streamed snapshot before its end");
+        return position;
+      },
+      release: () => {
+        this.#fileHeld = false;
+      },
+    };
+  }
+
+  async *#readParts(
+    file: FileHandle,
+    bytes: number,
+    partBytes: number,
+    done: (ledger: PageLedger) => void,
+  ): AsyncGenerator<Uint8Array> {
+    const ledger = new PageLedger(PAGE_BYTES);
+    const wholePages = Math.max(PAGE_BYTES, partBytes - (partBytes % PAGE_BYTES));
+    for (let offset = 0; offset < bytes; offset += wholePages) {
+      const part = new Uint8Array(Math.min(wholePages, bytes - offset));
+      const got = file.read(part, 0, part.length, offset);
+      assert(got === part.length, "the file of an object shrank under its snapshot");
+      ledger.append(part);
+      yield part;
+      await yieldTurn(this.#parts.world);
+    }
+    done(ledger);
+  }
+
+  #positionAt(seq: number): Position {
+    return { seq, identity: this.#ledger.identity(), pages: this.#ledger.pages, pageSize: PAGE_BYTES };
+  }
+
+  #noteTaken(position: Position): void {
+    this.#takenSeq = position.seq;
+    this.#takenIdentity = position.identity;
+  }
+
+  /** In the tick of a capture, so that everything in the WAL is captured (S2). */
+  #checkpointIfLong(): void {
+    if (!this.#connectionUsable || this.#fileHeld || this.#parts.database.inTransaction) return;
+    if (this.#capture.walBytes() <= this.#parts.settings.OBJECT_WAL_BYTES_MAX) return;
+    if (this.#parts.database.checkpointTruncate()) this.#capture.noteCheckpoint();
+  }
+}

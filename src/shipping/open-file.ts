@@ -1,0 +1,96 @@
+/**
+ * The object's local file, brought to exactly the manifest's position: the copy on disk if its whole content is what the
+ * manifest names, else a fresh restore from the bucket. A local tail that never landed is discarded with it.
+ */
+import type { Bucket } from "../bucket/bucket.js";
+import { MoonportError } from "../errors.js";
+import { PAGE_BYTES } from "../store/object-database.js";
+import { type World, yieldTurn } from "../world/world.js";
+import type { Claim } from "./claims.js";
+import { databasePath } from "./layout.js";
+import { hasContent } from "./manifest.js";
+import { DatabaseAssembler } from "./wal/assemble.js";
+import { PageLedger } from "./wal/page-identity.js";
+
+export interface LocalFile {
+  /** Relative to the data folder. */
+  readonly path: string;
+  /** Of its content; empty for an object without content, whose file does not exist yet. */
+  readonly ledger: PageLedger;
+  readonly origin: "new" | "local" | "restored";
+}
+
+/** @throws MoonportError `object_corrupt` when the history in the bucket is damaged or has a gap, `storage_*`, `bucket_failed` */
+export async function bringToPosition(world: World, bucket: Bucket, claim: Claim): Promise<LocalFile> {
+  const path = databasePath(claim.object);
+  if (!hasContent(claim.manifest)) {
+    removeLocalFile(world, path);
+    world.folder.ensureDirectory(path.slice(0, path.lastIndexOf("/")));
+    return { path, ledger: new PageLedger(PAGE_BYTES), origin: "new" };
+  }
+  const local = await localLedger(world, claim, path);
+  if (local !== undefined) return { path, ledger: local, origin: "local" };
+  const ledger = await restore(world, bucket, claim, path);
+  return { path, ledger, origin: "restored" };
+}
+
+/** The file and what SQLite leaves beside it. */
+export function removeLocalFile(world: Pick<World, "folder">, path: string): void {
+  for (const suffix of ["", "-wal", "-shm", "-journal"]) world.folder.remove(`${path}${suffix}`);
+}
+
+/** Reads the whole file: a copy of any other position, or damaged anywhere, has another identity. */
+async function localLedger(world: World, claim: Claim, path: string): Promise<PageLedger | undefined> {
+  const { manifest } = claim;
+  const size = world.folder.stat(path)?.sizeBytes;
+  if (size !== manifest.pages * manifest.pageSize || manifest.pageSize !== PAGE_BYTES) return undefined;
+  // A WAL is left by a crash: what it holds beyond the manifest never landed.
+  if ((world.folder.stat(`${path}-wal`)?.sizeBytes ?? 0) > 0) return undefined;
+  const file = world.folder.open(path, "read");
+  try {
+    const steps = PageLedger.ofFile(file, PAGE_BYTES);
+    let step = steps.next();
+    for (let count = 1; !step.done; count++) {
+      if (count % 16 === 0) await yieldTurn(world);
+      step = steps.next();
+    }
+    return step.value?.identity() === manifest.identity ? step.value : undefined;
+  } finally {
+    file.close();
+  }
+}
+
+async function restore(world: World, bucket: Bucket, claim: Claim, path: string): Promise<PageLedger> {
+  const { manifest, keys, object } = claim;
+  const assembler = new DatabaseAssembler(world.folder, path, { object: object.id, pageSize: manifest.pageSize });
+  try {
+    if (manifest.snapshot === undefined) {
+      assembler.startEmpty((manifest.segments[0]?.fromSeq ?? 1) - 1);
+    } else {
+      const parts = await bucket.readStream(keys.snapshot(manifest.snapshot));
+      if (parts === undefined) throw missing(claim, keys.snapshot(manifest.snapshot));
+      for await (const part of parts) assembler.addSnapshotPart(part);
+      assembler.endSnapshot(manifest.snapshot);
+    }
+    for (const segment of manifest.segments) {
+      const found = await bucket.get(keys.segment(segment));
+      if (found === undefined) throw missing(claim, keys.segment(segment));
+      assembler.addSegment(found.bytes);
+    }
+    return assembler.finish(manifest);
+  } catch (error) {
+    assembler.abort();
+    throw error;
+  }
+}
+
+function missing(claim: Claim, key: string): MoonportError {
+  return MoonportError.of(
+    "object_corrupt",
+    `the history of ${claim.object.id} has a gap: ${key} is not in the bucket`,
+    {
+      object: claim.object.id,
+      hint: "the object is not served; restore the key from a copy of the bucket",
+    },
+  );
+}
