@@ -1,0 +1,196 @@
+/**
+ * Restore: a database file built from a snapshot and the segments that follow it, each applied only where it belongs.
+ *
+ * The file grows beside its final name and takes it at the end, when seq, size and identity are what the manifest says; a
+ * gap, a wrong base or a damaged byte ends the assembly with `object_corrupt` and nothing is left on disk (S1).
+ */
+import { posix } from "node:path";
+import { assert, MoonportError } from "../../errors.js";
+import type { FileHandle, Folder } from "../../world/folder.js";
+import { applyDelta } from "./page-delta.js";
+import { PageLedger } from "./page-identity.js";
+import { decodeSegment, type Segment, type SegmentPage } from "./segment.js";
+import { isPageSize, lockPage } from "./words.js";
+
+export interface AssemblyOptions {
+  /** Object id, for messages. */
+  readonly object: string;
+  /** Bytes. */
+  readonly pageSize: number;
+}
+
+/** What the manifest says the database is at its seq. */
+export interface AssemblyTarget {
+  readonly seq: number;
+  readonly pages: number;
+  readonly identity: string;
+}
+
+/** Files that SQLite would replay over a restored database if an earlier life had left them. */
+const SIDE_FILES = ["-wal", "-shm", "-journal"];
+
+/** Base (`addSnapshotPart`... `endSnapshot`, or `startEmpty`), then `addSegment` in order, then `finish`. Any failure is final. */
+export class DatabaseAssembler {
+  readonly #folder: Folder;
+  readonly #path: string;
+  readonly #options: AssemblyOptions;
+  readonly #ledger: PageLedger;
+  #file: FileHandle | undefined;
+  /** The start of a page whose rest comes with the next part of the snapshot. */
+  #partial = new Uint8Array(0);
+  #snapshotBytes = 0;
+  #epoch = 0;
+  /** Of the content so far; unknown until the base is there. */
+  #seq: number | undefined;
+  #isFinished = false;
+
+  /** @param path of the database, relative to the folder; what stands there is replaced at the end */
+  constructor(folder: Folder, path: string, options: AssemblyOptions) {
+    this.#folder = folder;
+    this.#path = path;
+    this.#options = options;
+    if (!isPageSize(options.pageSize)) throw this.#corrupt(`its page size is ${options.pageSize}`);
+    this.#ledger = new PageLedger(options.pageSize);
+    folder.ensureDirectory(posix.dirname(path));
+    this.#file = folder.open(this.#besidePath, "write");
+  }
+
+  /** The next bytes of the snapshot, cut anywhere. */
+  addSnapshotPart(part: Uint8Array): void {
+    this.#step((file) => {
+      assert(this.#seq === undefined, "a snapshot comes first");
+      file.write(part, this.#snapshotBytes);
+      this.#snapshotBytes += part.length;
+      const bytes = this.#partial.length === 0 ? part : Buffer.concat([this.#partial, part]);
+      const wholeBytes = bytes.length - (bytes.length % this.#options.pageSize);
+      this.#ledger.append(bytes.subarray(0, wholeBytes));
+      this.#partial = new Uint8Array(bytes.subarray(wholeBytes));
+    });
+  }
+
+  endSnapshot(expected: { readonly epoch: number; readonly seq: number; readonly bytes: number }): void {
+    this.#step(() => {
+      assert(this.#seq === undefined, "a snapshot ends once");
+      const name = `its snapshot at seq ${expected.seq}`;
+      if (this.#snapshotBytes !== expected.bytes) {
+        throw this.#corrupt(`${name} has ${this.#snapshotBytes} bytes instead of ${expected.bytes}`);
+      }
+      if (this.#partial.length > 0 || expected.bytes === 0) {
+        throw this.#corrupt(`${name} is no whole number of pages of ${this.#options.pageSize} bytes`);
+      }
+      this.#epoch = expected.epoch;
+      this.#seq = expected.seq;
+    });
+  }
+
+  /** There is no snapshot: the history begins after `seq` with an empty database. */
+  startEmpty(seq: number): void {
+    this.#step(() => {
+      assert(this.#seq === undefined && this.#snapshotBytes === 0, "an assembly has one base");
+      this.#seq = seq;
+    });
+  }
+
+  /** The next segment, as it lay in the bucket or a journal. */
+  addSegment(bytes: Uint8Array): void {
+    this.#step((file) => {
+      assert(this.#seq !== undefined, "a segment needs a base");
+      const segment = decodeSegment(bytes, `the segment of ${this.#options.object} due at seq ${this.#seq + 1}`);
+      const name = `segment ${segment.fromSeq}-${segment.toSeq}`;
+      const fault = this.#misfit(segment, this.#seq + 1);
+      if (fault !== undefined) throw this.#corrupt(`${name} ${fault}`);
+      const images = new Map<number, Uint8Array>();
+      for (const page of segment.pages) images.set(page.pgno, this.#imageOf(file, page, name));
+      const missing = this.#missingPage(images, segment.finalPages);
+      if (missing !== undefined) throw this.#corrupt(`${name} grows the database without giving page ${missing}`);
+      for (const [pgno, image] of images) file.write(image, (pgno - 1) * segment.pageSize);
+      this.#ledger.apply(images, segment.finalPages);
+      const identity = this.#ledger.identity();
+      if (identity !== segment.identityAfter) {
+        throw this.#corrupt(`${name} makes content ${identity} instead of ${segment.identityAfter}`);
+      }
+      this.#epoch = segment.epoch;
+      this.#seq = segment.toSeq;
+    });
+  }
+
+  /** Gives the file its name. Returns the ledger of its pages, for the shipper that goes on from there. */
+  finish(target: AssemblyTarget): PageLedger {
+    this.#step((file) => {
+      const ledger = this.#ledger;
+      if (this.#seq !== target.seq)
+        throw this.#corrupt(`its history ends at seq ${this.#seq} instead of ${target.seq}`);
+      if (ledger.pages !== target.pages) throw this.#corrupt(`it has ${ledger.pages} pages instead of ${target.pages}`);
+      if (ledger.identity() !== target.identity) {
+        throw this.#corrupt(`its content is ${ledger.identity()} instead of ${target.identity}`);
+      }
+      file.truncate(ledger.pages * this.#options.pageSize);
+      file.close();
+      this.#file = undefined;
+      for (const suffix of SIDE_FILES) this.#folder.remove(`${this.#path}${suffix}`);
+      this.#folder.rename(this.#besidePath, this.#path);
+      this.#isFinished = true;
+    });
+    return this.#ledger;
+  }
+
+  /** Gives up; idempotent, and without effect after `finish`. */
+  abort(): void {
+    if (this.#isFinished) return;
+    this.#file?.close();
+    this.#file = undefined;
+    this.#folder.remove(this.#besidePath);
+  }
+
+  get #besidePath(): string {
+    return `${this.#path}.restoring`;
+  }
+
+  #step(action: (file: FileHandle) => void): void {
+    const file = this.#file;
+    assert(file !== undefined, "the assembly has ended");
+    try {
+      action(file);
+    } catch (error) {
+      this.abort();
+      throw error instanceof MoonportError ? error.with({ object: this.#options.object }) : error;
+    }
+  }
+
+  /** Why a segment does not continue the content so far. */
+  #misfit(segment: Segment, due: number): string | undefined {
+    if (segment.fromSeq !== due) return `stands where ${due} is due`;
+    if (segment.pageSize !== this.#options.pageSize) return `has pages of ${segment.pageSize} bytes`;
+    if (segment.epoch < this.#epoch) return `is of epoch ${segment.epoch}, what is before it of ${this.#epoch}`;
+    const identity = this.#ledger.identity();
+    if (segment.identityBefore !== identity) {
+      return `was made over content ${segment.identityBefore}, before it stands ${identity}`;
+    }
+    return undefined;
+  }
+
+  #imageOf(file: FileHandle, page: SegmentPage, name: string): Uint8Array {
+    if (page.kind === "whole") return page.image;
+    const { pageSize } = this.#options;
+    if (page.pgno > this.#ledger.pages) {
+      throw this.#corrupt(`${name} holds a change of page ${page.pgno}, before it are ${this.#ledger.pages} pages`);
+    }
+    const base = new Uint8Array(pageSize);
+    const got = file.read(base, 0, pageSize, (page.pgno - 1) * pageSize);
+    if (got !== pageSize)
+      throw MoonportError.of("storage_failed", `read ${this.#besidePath}: page ${page.pgno} is cut short`);
+    return applyDelta(base, page.delta);
+  }
+
+  #missingPage(images: ReadonlyMap<number, Uint8Array>, finalPages: number): number | undefined {
+    for (let pgno = this.#ledger.pages + 1; pgno <= finalPages; pgno++) {
+      if (!images.has(pgno) && pgno !== lockPage(this.#options.pageSize)) return pgno;
+    }
+    return undefined;
+  }
+
+  #corrupt(why: string): MoonportError {
+    const { object } = this.#options;
+    return MoonportError.of("object_corrupt", `the history of ${object} is damaged: ${why}`, { object });
+  }
+}

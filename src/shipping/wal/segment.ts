@@ -1,0 +1,172 @@
+/**
+ * A segment as bytes: what one flight carries. It names the calls it covers, the content it was made over and the content it
+ * makes, so that it can be applied only where it belongs.
+ *
+ *     "MSEG" format:u16 pageSize:u32 epoch:u64 fromSeq:u64 toSeq:u64 finalPages:u32 identityBefore:8 identityAfter:8 count:u32
+ *     count times, by ascending page: gap to the page before:varint, size:varint, bytes
+ *     crc32 of all before:u32
+ *
+ * Size 0 is a whole page (pageSize bytes); size n+1 is a delta of n bytes over the page's content before the segment.
+ * Numbers are little-endian.
+ */
+import { crc32 } from "node:zlib";
+import { assert, MoonportError } from "../../errors.js";
+import { ByteReader, putVarint, varintBytes } from "./byte-reader.js";
+import { encodeDelta } from "./page-delta.js";
+import { isPageSize, lockPage } from "./words.js";
+
+export const SEGMENT_FORMAT = 1;
+const MAGIC = 0x4745534d;
+const HEAD_BYTES = 58;
+const CRC_BYTES = 4;
+const IDENTITY = /^[0-9a-f]{16}$/;
+
+export interface SegmentHead {
+  /** Under which it was written. */
+  readonly epoch: number;
+  /** First and last call it covers; it follows a state whose seq is `fromSeq - 1`. */
+  readonly fromSeq: number;
+  readonly toSeq: number;
+  /** Bytes. */
+  readonly pageSize: number;
+  /** Size of the database after it, in pages. */
+  readonly finalPages: number;
+  /** Content identity of the database before and after it (page-identity). */
+  readonly identityBefore: string;
+  readonly identityAfter: string;
+}
+
+export type SegmentPage =
+  | { readonly kind: "whole"; readonly pgno: number; readonly image: Uint8Array }
+  | { readonly kind: "delta"; readonly pgno: number; readonly delta: Uint8Array };
+
+export interface Segment extends SegmentHead {
+  /** By ascending page number. */
+  readonly pages: readonly SegmentPage[];
+}
+
+/**
+ * @param images last image of each changed page
+ * @param baseOf the page's content before the segment, where it is known (page-image-cache); without it the page travels whole
+ */
+export function encodeSegment(
+  head: SegmentHead,
+  images: ReadonlyMap<number, Uint8Array>,
+  baseOf: (pgno: number) => Uint8Array | undefined = () => undefined,
+): Uint8Array {
+  const fault = headFault(head);
+  assert(fault === undefined, `a segment cannot be made: ${fault}`);
+  const pages = [...images].sort((a, b) => a[0] - b[0]).map(([pgno, image]) => pageOf(pgno, image, baseOf(pgno)));
+  const bytes = new Uint8Array(encodedBytes(pages));
+  let at = putHead(bytes, head, pages.length);
+  let before = 0;
+  for (const page of pages) {
+    at = putVarint(bytes, at, page.pgno - before);
+    at = putVarint(bytes, at, page.kind === "whole" ? 0 : page.delta.length + 1);
+    const body = page.kind === "whole" ? page.image : page.delta;
+    bytes.set(body, at);
+    at += body.length;
+    before = page.pgno;
+  }
+  viewOf(bytes).setUint32(at, crc32(bytes.subarray(0, at)), true);
+  return bytes.subarray(0, at + CRC_BYTES);
+}
+
+/**
+ * The pages are views into `bytes`.
+ * @param name what it is, for messages
+ * @throws MoonportError `object_corrupt` saying what is wrong
+ */
+export function decodeSegment(bytes: Uint8Array, name = "a segment"): Segment {
+  const damaged = (why: string): MoonportError => MoonportError.of("object_corrupt", `${name} is damaged: ${why}`);
+  if (bytes.length < HEAD_BYTES + CRC_BYTES) throw damaged(`it has ${bytes.length} bytes, fewer than its head`);
+  const body = bytes.subarray(0, bytes.length - CRC_BYTES);
+  const reader = new ByteReader(body, name);
+  if (reader.uint32("its magic") !== MAGIC) throw damaged("it does not begin as a segment does");
+  if (crc32(body) !== viewOf(bytes).getUint32(body.length, true)) throw damaged("its checksum does not fit its bytes");
+  const format = reader.uint16("its format");
+  if (format !== SEGMENT_FORMAT) throw damaged(`format ${format} is not known to this version`);
+  const head = readHead(reader);
+  const fault = headFault(head);
+  if (fault !== undefined) throw damaged(fault);
+  const pages = readPages(reader, head, reader.uint32("its page count"));
+  if (reader.remaining > 0) throw damaged(`${reader.remaining} bytes follow its last page`);
+  return { ...head, pages };
+}
+
+function pageOf(pgno: number, image: Uint8Array, base: Uint8Array | undefined): SegmentPage {
+  const delta = base && encodeDelta(base, image);
+  return delta === undefined ? { kind: "whole", pgno, image } : { kind: "delta", pgno, delta };
+}
+
+/** At most so many: gaps are counted as if they were page numbers. */
+function encodedBytes(pages: readonly SegmentPage[]): number {
+  let bytes = HEAD_BYTES + CRC_BYTES;
+  for (const page of pages) {
+    const size = page.kind === "whole" ? page.image.length : page.delta.length;
+    bytes += varintBytes(page.pgno) + varintBytes(size + 1) + size;
+  }
+  return bytes;
+}
+
+function putHead(bytes: Uint8Array, head: SegmentHead, pageCount: number): number {
+  const view = viewOf(bytes);
+  view.setUint32(0, MAGIC, true);
+  view.setUint16(4, SEGMENT_FORMAT, true);
+  view.setUint32(6, head.pageSize, true);
+  view.setBigUint64(10, BigInt(head.epoch), true);
+  view.setBigUint64(18, BigInt(head.fromSeq), true);
+  view.setBigUint64(26, BigInt(head.toSeq), true);
+  view.setUint32(34, head.finalPages, true);
+  bytes.set(Buffer.from(head.identityBefore, "hex"), 38);
+  bytes.set(Buffer.from(head.identityAfter, "hex"), 46);
+  view.setUint32(54, pageCount, true);
+  return HEAD_BYTES;
+}
+
+function readHead(reader: ByteReader): SegmentHead {
+  const identity = (name: string): string => Buffer.from(reader.bytes(8, name)).toString("hex");
+  const pageSize = reader.uint32("its page size");
+  const epoch = reader.safeInteger("its epoch");
+  const fromSeq = reader.safeInteger("its first seq");
+  const toSeq = reader.safeInteger("its last seq");
+  const finalPages = reader.uint32("its final size");
+  const identityBefore = identity("the identity before it");
+  const identityAfter = identity("the identity after it");
+  return { epoch, fromSeq, toSeq, pageSize, finalPages, identityBefore, identityAfter };
+}
+
+function readPages(reader: ByteReader, head: SegmentHead, count: number): SegmentPage[] {
+  const pages: SegmentPage[] = [];
+  const absent = lockPage(head.pageSize);
+  let pgno = 0;
+  for (let index = 0; index < count; index++) {
+    const gap = reader.varint("a page number");
+    pgno += gap;
+    if (gap === 0 || pgno > head.finalPages) reader.refuse(`page ${pgno} lies outside its ${head.finalPages} pages`);
+    if (pgno === absent) reader.refuse(`page ${pgno} is the lock page, which has no content`);
+    const size = reader.varint("a page's size");
+    if (size > head.pageSize) reader.refuse(`the delta of page ${pgno} is larger than a page`);
+    pages.push(
+      size === 0
+        ? { kind: "whole", pgno, image: reader.bytes(head.pageSize, `page ${pgno}`) }
+        : { kind: "delta", pgno, delta: reader.bytes(size - 1, `page ${pgno}`) },
+    );
+  }
+  return pages;
+}
+
+function headFault(head: SegmentHead): string | undefined {
+  if (!isPageSize(head.pageSize)) return `its page size is ${head.pageSize}`;
+  if (!(head.fromSeq >= 1 && head.toSeq >= head.fromSeq)) return `it covers ${head.fromSeq} to ${head.toSeq}`;
+  if (!(Number.isSafeInteger(head.toSeq) && Number.isSafeInteger(head.epoch) && head.epoch >= 0)) {
+    return `epoch ${head.epoch} or seq ${head.toSeq} is out of range`;
+  }
+  if (!IDENTITY.test(head.identityBefore) || !IDENTITY.test(head.identityAfter))
+    return "an identity has the wrong form";
+  return undefined;
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

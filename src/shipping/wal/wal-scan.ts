@@ -1,0 +1,90 @@
+/**
+ * Reading a WAL file: its header, and the committed frames from a place on, in bounded steps.
+ *
+ * The reading buffer is shared by all objects of the thread (everything here runs in one tick), so nothing of it may be
+ * kept: images are handed out as copies.
+ */
+import { MoonportError } from "../../errors.js";
+import type { FileHandle } from "../../world/folder.js";
+import type { ChangedPages } from "./changed-pages.js";
+import { FRAME_HEADER_BYTES, FrameWalk, readWalHeader, WAL_HEADER_BYTES, type WalHeader } from "./wal-format.js";
+import { wordsOf } from "./words.js";
+
+const BUFFER_BYTES = 256 * 1024;
+const buffer = new Uint8Array(BUFFER_BYTES);
+const bufferWords = wordsOf(buffer);
+
+/** The end of the last commit frame that was captured, and the checksum there. */
+export interface Cursor {
+  readonly header: WalHeader;
+  readonly offset: number;
+  readonly checksum1: number;
+  readonly checksum2: number;
+}
+
+export function readHeader(file: FileHandle): WalHeader | undefined {
+  const got = file.read(buffer, 0, WAL_HEADER_BYTES, 0);
+  return got === WAL_HEADER_BYTES ? readWalHeader(buffer) : undefined;
+}
+
+export function startOf(header: WalHeader): Cursor {
+  return { header, offset: WAL_HEADER_BYTES, checksum1: header.checksum1, checksum2: header.checksum2 };
+}
+
+/**
+ * Walks the frames from `cursor` to `sizeBytes` or to the first that does not continue the chain, and returns the cursor at
+ * the last commit frame: the same one when there was no commit.
+ */
+export function scanCommits(file: FileHandle, cursor: Cursor, sizeBytes: number, changed: ChangedPages): Cursor {
+  const frameBytes = FRAME_HEADER_BYTES + cursor.header.pageSize;
+  const stepBytes = stepBytesOf(cursor.header);
+  const walk = new FrameWalk(cursor.header, cursor);
+  let end = cursor;
+  for (let start = cursor.offset; start + frameBytes <= sizeBytes; start += stepBytes) {
+    const got = file.read(buffer, 0, Math.min(stepBytes, sizeBytes - start), start);
+    for (let at = 0; at + frameBytes <= got; at += frameBytes) {
+      if (!walk.accept(bufferWords, at >>> 2)) return end;
+      changed.frame(walk.pgno, start + at);
+      if (walk.pagesAfterCommit === 0) continue;
+      changed.commit(walk.pagesAfterCommit);
+      const { checksum1, checksum2 } = walk;
+      end = { header: cursor.header, offset: start + at + frameBytes, checksum1, checksum2 };
+    }
+    if (got < stepBytes) return end;
+  }
+  return end;
+}
+
+/** Copies of the last images after a scan from `from` to `sizeBytes`. What the scan read in one step is still in the buffer. */
+export function copyImages(
+  file: FileHandle,
+  from: Cursor,
+  sizeBytes: number,
+  changed: ChangedPages,
+): Map<number, Uint8Array> {
+  const { pageSize } = from.header;
+  const isBuffered = sizeBytes - from.offset <= stepBytesOf(from.header);
+  const images = new Map<number, Uint8Array>();
+  for (const [pgno, offset] of changed.lastImages()) {
+    const start = offset + FRAME_HEADER_BYTES;
+    images.set(pgno, isBuffered ? bufferedImage(start - from.offset, pageSize) : readImage(file, start, pageSize));
+  }
+  return images;
+}
+
+function bufferedImage(at: number, pageSize: number): Uint8Array {
+  return buffer.slice(at, at + pageSize);
+}
+
+function readImage(file: FileHandle, position: number, pageSize: number): Uint8Array {
+  const image = new Uint8Array(pageSize);
+  const got = file.read(image, 0, pageSize, position);
+  if (got !== pageSize)
+    throw MoonportError.of("storage_failed", `the WAL ended at ${position + got} while it was read`);
+  return image;
+}
+
+function stepBytesOf(header: WalHeader): number {
+  const frameBytes = FRAME_HEADER_BYTES + header.pageSize;
+  return Math.floor(BUFFER_BYTES / frameBytes) * frameBytes;
+}
