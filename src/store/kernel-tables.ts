@@ -1,5 +1,5 @@
 /**
- * The kernel's own tables in an object's file: their definitions, all in this one place, and which of them exist.
+ * The kernel's own tables and indexes in an object's file: their definitions, all in this one place, and which of them exist.
  *
  * Each is made by its first write, inside that write's transaction: eight empty ones would cost every object 56 KB. What does
  * not exist reads as empty. The definitions are a stored format: change one only together with a way to read the old.
@@ -12,6 +12,24 @@ const DEFINITIONS = {
   /** Log of volatile writes: `text` is appended, `value` replaces; `bytes` is the sum over the key's rows so far. */
   _mp_volatile: `CREATE TABLE _mp_volatile (key TEXT NOT NULL, n INTEGER NOT NULL, bytes INTEGER NOT NULL,
     text TEXT, value BLOB, PRIMARY KEY (key, n)) WITHOUT ROWID`,
+  /** Single facts about the object; values are msgpack. */
+  _mp_meta: "CREATE TABLE _mp_meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+  /** Events, numbered from 1 without gaps; the oldest are deleted. */
+  _mp_event: `CREATE TABLE _mp_event (n INTEGER PRIMARY KEY, name TEXT NOT NULL, data BLOB NOT NULL,
+    at_ms INTEGER NOT NULL)`,
+  /** Timers. Ids are never used twice, so that one which fired cannot be taken for a later one. */
+  _mp_timer: `CREATE TABLE _mp_timer (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, due_ms INTEGER NOT NULL,
+    plan BLOB NOT NULL, method TEXT NOT NULL, args BLOB NOT NULL)`,
+  _mp_timer_due: "CREATE INDEX _mp_timer_due ON _mp_timer (due_ms)",
+  /** Messages not yet delivered, in the order they were sent. */
+  _mp_outbox: `CREATE TABLE _mp_outbox (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+    class TEXT NOT NULL, key TEXT NOT NULL, method TEXT NOT NULL, args BLOB NOT NULL, due_ms INTEGER NOT NULL)`,
+  /** Replies of calls that carried an id (a UUID as its 16 bytes), in the order they were recorded; the oldest are deleted. */
+  _mp_call: `CREATE TABLE _mp_call (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, method TEXT NOT NULL,
+    args BLOB NOT NULL, reply BLOB NOT NULL, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL)`,
+  /** The directory row, at most one. `row` is null as long as no derivation has succeeded. */
+  _mp_row: `CREATE TABLE _mp_row (id INTEGER PRIMARY KEY CHECK (id = 1), row BLOB, seq INTEGER NOT NULL,
+    stale_since_ms INTEGER, failure TEXT)`,
 } as const;
 
 export type KernelTable = keyof typeof DEFINITIONS;
@@ -44,7 +62,7 @@ export class KernelTables {
 
   #read(): Set<string> {
     const rows = this.#database
-      .kernel("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE '\\_mp\\_%' ESCAPE '\\'")
+      .kernel("SELECT name FROM sqlite_schema WHERE type IN ('table', 'index') AND name LIKE '\\_mp\\_%' ESCAPE '\\'")
       .all();
     return new Set(rows.map(([name]) => String(name)));
   }

@@ -13,7 +13,7 @@ const packr = new Packr({
   mapsAsObjects: false,
   variableMapSize: true,
   int64AsType: "number",
-  encodeUndefinedAsNil: true,
+  useToJSON: false,
 });
 
 /** @throws MoonportError `too_large` beyond `maxBytes` */

@@ -1,0 +1,113 @@
+/**
+ * The events an object emitted: numbered from 1 without gaps, kept for a while for those who resume by number.
+ *
+ * A number is never given twice, whatever was deleted: the last one is remembered beyond the row that carried it.
+ */
+import type { Settings } from "../settings/settings.js";
+import type { PlainValue } from "../values.js";
+import type { KernelTables } from "./kernel-tables.js";
+import type { Meta } from "./meta.js";
+import type { ObjectDatabase } from "./object-database.js";
+import { decodeValue, encodeValue } from "./value-codec.js";
+
+export type EventLimits = Pick<Settings, "EVENT_ROWS_MAX" | "EVENT_RETENTION_MS" | "VALUE_BYTES_MAX">;
+
+export interface EventRow {
+  readonly number: number;
+  readonly name: string;
+  readonly data: PlainValue;
+  /** Wall clock of the call's start, milliseconds. */
+  readonly atMs: number;
+}
+
+/** Events are deleted this many at a time, every this many events. */
+const PRUNE_EVERY = 64;
+const PRUNE_ROWS = 256;
+
+export class Events {
+  readonly #database: ObjectDatabase;
+  readonly #tables: KernelTables;
+  readonly #meta: Meta;
+  readonly #limits: EventLimits;
+  #last: number | undefined;
+
+  constructor(database: ObjectDatabase, tables: KernelTables, meta: Meta, limits: EventLimits) {
+    this.#database = database;
+    this.#tables = tables;
+    this.#meta = meta;
+    this.#limits = limits;
+    database.listen({
+      rolledBack: () => {
+        this.#last = undefined;
+      },
+      committed() {},
+    });
+  }
+
+  /** Returns the event's number. @throws MoonportError `too_large` */
+  append(name: string, data: PlainValue, atMs: number): number {
+    const bytes = encodeValue(data, this.#limits.VALUE_BYTES_MAX, `the data of event ${name}`);
+    const number = this.last + 1;
+    this.#tables.ensure("_mp_event");
+    this.#database.kernel("INSERT INTO _mp_event VALUES (?, ?, ?, ?)").run(number, name, bytes, atMs);
+    this.#last = number;
+    if (number % PRUNE_EVERY === 0) this.prune(atMs);
+    return number;
+  }
+
+  /** Number of the last event ever, 0 before the first. */
+  get last(): number {
+    this.#last ??= Math.max(this.#numberAt("max"), this.#meta.get("event_last") ?? 0);
+    return this.#last;
+  }
+
+  /** Number of the oldest event still kept; `last + 1` when none is. */
+  get first(): number {
+    return this.#numberAt("min") || this.last + 1;
+  }
+
+  /** Events with a number above `after`, in order, at most `limit`. */
+  read(after: number, limit: number): EventRow[] {
+    if (!this.#tables.has("_mp_event")) return [];
+    return this.#database
+      .kernel("SELECT n, name, data, at_ms FROM _mp_event WHERE n > ? ORDER BY n LIMIT ?")
+      .all(after, limit)
+      .map(([n, name, data, atMs]) => ({
+        number: Number(n),
+        name: String(name),
+        data: decodeValue(data),
+        atMs: Number(atMs),
+      }));
+  }
+
+  get count(): number {
+    return this.last + 1 - this.first;
+  }
+
+  /** Deletes what is beyond EVENT_ROWS_MAX or EVENT_RETENTION_MS, a bounded number a time; in a transaction. Returns how many. */
+  prune(nowMs: number): number {
+    const through = this.#prunableThrough(nowMs);
+    if (through === 0) return 0;
+    if (through === this.last) this.#meta.set("event_last", through);
+    return this.#database.kernel("DELETE FROM _mp_event WHERE n <= ?").run(through);
+  }
+
+  /** The last of the oldest events that need not be kept; 0 for none. */
+  #prunableThrough(nowMs: number): number {
+    if (!this.#tables.has("_mp_event")) return 0;
+    const byCount = this.last - this.#limits.EVENT_ROWS_MAX;
+    const keptSinceMs = nowMs - this.#limits.EVENT_RETENTION_MS;
+    const oldest = this.#database.kernel("SELECT n, at_ms FROM _mp_event ORDER BY n LIMIT ?").all(PRUNE_ROWS);
+    let through = 0;
+    for (const [n, atMs] of oldest) {
+      if (Number(n) > byCount && Number(atMs) >= keptSinceMs) break;
+      through = Number(n);
+    }
+    return through;
+  }
+
+  #numberAt(end: "min" | "max"): number {
+    if (!this.#tables.has("_mp_event")) return 0;
+    return Number(this.#database.kernel(`SELECT ${end}(n) FROM _mp_event`).get()?.[0] ?? 0);
+  }
+}

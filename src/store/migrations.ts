@@ -1,0 +1,87 @@
+/**
+ * The migrations of a class, applied to one object in order and once each, inside the running transaction.
+ *
+ * An object whose applied migrations are not the beginning of the class's list is refused: the class was rolled back, or a
+ * migration that ran somewhere was edited afterwards.
+ */
+import { createHash } from "node:crypto";
+import { MoonportError } from "../errors.js";
+import type { Meta } from "./meta.js";
+import type { ObjectDatabase } from "./object-database.js";
+
+export interface ClassMigrations {
+  readonly name: string;
+  readonly migrations: readonly string[];
+}
+
+/** Faults of the migration itself; the disk's and the file's keep their own codes. */
+const THEIR_FAULT = new Set(["sql_error", "sql_refused", "too_large"]);
+
+/**
+ * How many of the class's migrations the object lacks; 0 means it may be served as it stands.
+ * @throws MoonportError `migration_mismatch`
+ */
+export function pendingMigrations(meta: Meta, of: ClassMigrations): number {
+  const applied = meta.get("migrations") ?? [];
+  for (const [index, hash] of applied.entries()) {
+    const text = of.migrations[index];
+    if (text === undefined) throw missing(of, index, applied.length);
+    if (hashOf(text) !== hash) throw changed(of, index, text);
+  }
+  return of.migrations.length - applied.length;
+}
+
+/**
+ * Applies what the object lacks; writes nothing when it lacks nothing.
+ * @returns how many were applied
+ * @throws MoonportError `migration_mismatch`, `migration_failed`; the caller rolls back
+ */
+export function applyMigrations(database: ObjectDatabase, meta: Meta, of: ClassMigrations): number {
+  const pending = pendingMigrations(meta, of);
+  const first = of.migrations.length - pending;
+  for (const [offset, text] of of.migrations.slice(first).entries()) applyOne(database, of, first + offset, text);
+  if (pending > 0) meta.set("migrations", of.migrations.map(hashOf));
+  return pending;
+}
+
+function applyOne(database: ObjectDatabase, of: ClassMigrations, index: number, text: string): void {
+  try {
+    database.migrate(text);
+  } catch (cause) {
+    if (!(cause instanceof MoonportError) || !THEIR_FAULT.has(cause.code)) throw cause;
+    throw MoonportError.of("migration_failed", `${nameOf(of, index)} failed: ${cause.message}`, {
+      cause,
+      details: { migration: index + 1 },
+      ...(cause.hint === undefined ? {} : { hint: cause.hint }),
+    });
+  }
+}
+
+function missing(of: ClassMigrations, index: number, applied: number): MoonportError {
+  return MoonportError.of(
+    "migration_mismatch",
+    `the object has applied ${applied} migrations, ${of.name} has ${of.migrations.length}: ${nameOf(of, index)} is missing`,
+    { hint: "an older class cannot serve an object that a newer one has migrated", details: { migration: index + 1 } },
+  );
+}
+
+function changed(of: ClassMigrations, index: number, text: string): MoonportError {
+  return MoonportError.of(
+    "migration_mismatch",
+    `${nameOf(of, index)} (${excerpt(text)}) is not the one that was applied to the object`,
+    { hint: "leave applied migrations as they are and add another", details: { migration: index + 1 } },
+  );
+}
+
+function nameOf(of: ClassMigrations, index: number): string {
+  return `migration ${index + 1} of ${of.name}`;
+}
+
+function excerpt(text: string): string {
+  const line = text.trim().replaceAll(/\s+/g, " ");
+  return line.length > 60 ? `${line.slice(0, 57)}...` : line;
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text, "utf8").digest("hex").slice(0, 32);
+}

@@ -1,0 +1,83 @@
+/**
+ * Messages an object has sent and that are not yet delivered: they leave only if the transaction that sent them commits.
+ *
+ * A message's id travels with it; the receiver records it with the effect (W2). The same id sent again is the same message.
+ */
+import type { Settings } from "../settings/settings.js";
+import type { PlainValue } from "../values.js";
+import type { KernelTables } from "./kernel-tables.js";
+import type { ObjectDatabase } from "./object-database.js";
+import { decodeValue, encodeValue } from "./value-codec.js";
+
+export interface OutgoingMessage {
+  readonly id: string;
+  readonly className: string;
+  readonly key: string;
+  readonly method: string;
+  readonly args: readonly PlainValue[];
+  /** Wall clock, milliseconds: not to be delivered before. */
+  readonly dueMs: number;
+}
+
+export interface StoredMessage extends OutgoingMessage {
+  /** Its place in the order of sending. */
+  readonly number: number;
+}
+
+export class Outbox {
+  readonly #database: ObjectDatabase;
+  readonly #tables: KernelTables;
+  readonly #limits: Pick<Settings, "VALUE_BYTES_MAX">;
+
+  constructor(database: ObjectDatabase, tables: KernelTables, limits: Pick<Settings, "VALUE_BYTES_MAX">) {
+    this.#database = database;
+    this.#tables = tables;
+    this.#limits = limits;
+  }
+
+  /** Returns false when a message of this id is waiting already. @throws MoonportError `too_large` */
+  add(message: OutgoingMessage): boolean {
+    const what = `the arguments of ${message.className}.${message.method}`;
+    const args = encodeValue([...message.args], this.#limits.VALUE_BYTES_MAX, what);
+    this.#tables.ensure("_mp_outbox");
+    if (this.#database.kernel("SELECT 1 FROM _mp_outbox WHERE id = ?").get(message.id) !== undefined) return false;
+    this.#database
+      .kernel("INSERT INTO _mp_outbox (id, class, key, method, args, due_ms) VALUES (?, ?, ?, ?, ?, ?)")
+      .run(message.id, message.className, message.key, message.method, args, message.dueMs);
+    return true;
+  }
+
+  /** Messages with a number above `after`, in the order of sending, at most `limit`. */
+  read(after: number, limit: number): StoredMessage[] {
+    if (!this.#tables.has("_mp_outbox")) return [];
+    return this.#database
+      .kernel("SELECT n, id, class, key, method, args, due_ms FROM _mp_outbox WHERE n > ? ORDER BY n LIMIT ?")
+      .all(after, limit)
+      .map(messageOf);
+  }
+
+  /** Whether it was there. */
+  remove(number: number): boolean {
+    if (!this.#tables.has("_mp_outbox")) return false;
+    return this.#database.kernel("DELETE FROM _mp_outbox WHERE n = ?").run(number) > 0;
+  }
+
+  get count(): number {
+    if (!this.#tables.has("_mp_outbox")) return 0;
+    return Number(this.#database.kernel("SELECT count(*) FROM _mp_outbox").get()?.[0] ?? 0);
+  }
+}
+
+function messageOf(row: readonly unknown[]): StoredMessage {
+  const [n, id, className, key, method, args, dueMs] = row;
+  return {
+    number: Number(n),
+    id: String(id),
+    className: String(className),
+    key: String(key),
+    method: String(method),
+    // Written by `add`, from an array.
+    args: decodeValue(args) as PlainValue[],
+    dueMs: Number(dueMs),
+  };
+}
