@@ -56,15 +56,22 @@ export class SqliteBucket implements Bucket {
   /** @throws MoonportError `storage_readonly`, `storage_full`, `storage_failed`, or `bucket_unusable` for a file that is not ours */
   async start(): Promise<void> {
     await this.#writer.start();
-    // Second, because the writer creates the file.
-    await this.#reader.start();
+    try {
+      // Second, because the writer creates the file.
+      await this.#reader.start();
+    } catch (error) {
+      await this.#writer.stop();
+      throw error;
+    }
     this.#planSweep(0);
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#sweepTimer?.cancel();
-    await Promise.all([this.#writer.stop(), this.#reader.stop()]);
+    await this.#reader.stop();
+    // Last, and alone on the file: its close then moves the whole WAL into the file and removes it.
+    await this.#writer.stop();
   }
 
   stats(): SqliteBucketStats {

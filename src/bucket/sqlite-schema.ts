@@ -50,6 +50,8 @@ function prepareFile(database: Database): void {
   if (mode !== "wal") throw new UnusableFile(`the file system does not support SQLite's WAL (journal mode ${mode})`);
   database.pragma("synchronous = FULL");
   database.pragma("cache_size = -16000");
+  // 16 MB: pages that many groups rewrite, manifests above all, are then copied into the file once. Measured: a quarter more puts.
+  database.pragma("wal_autocheckpoint = 4000");
   database.pragma("journal_size_limit = 67108864");
   database.transaction(() => ensureSchema(database)).immediate();
 }

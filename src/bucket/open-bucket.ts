@@ -1,0 +1,58 @@
+/** From a bucket's URL, as users write it, to the bucket: the one place that knows the kinds there are. */
+import { MoonportError } from "../errors.js";
+import { nearest } from "../nearest.js";
+import type { Settings } from "../settings/settings.js";
+import type { World } from "../world/world.js";
+import type { Bucket } from "./bucket.js";
+import { MemoryBucket } from "./memory-bucket.js";
+import { SqliteBucket } from "./sqlite-bucket.js";
+
+const SCHEMES = ["sqlite", "memory", "s3"] as const;
+const FORMS = "a bucket is sqlite:PATH or memory:";
+
+/**
+ * The bucket named by `url`, not started yet. A relative path is taken from the working directory.
+ * @throws MoonportError `bad_option`
+ */
+export function openBucket(url: string, world: World, settings: Settings): Bucket {
+  const colon = url.indexOf(":");
+  const scheme = colon < 0 ? url : url.slice(0, colon);
+  const rest = colon < 0 ? "" : url.slice(colon + 1);
+  if (colon < 0 || !isScheme(scheme)) throw unknownScheme(url, scheme);
+  switch (scheme) {
+    case "sqlite":
+      return new SqliteBucket(world, settings, checkedPath(url, rest));
+    case "memory":
+      if (rest !== "") throw badUrl(url, "memory: takes nothing after the colon");
+      return new MemoryBucket(world, { timeoutMs: settings.BUCKET_TIMEOUT_MS });
+    case "s3":
+      throw badUrl(url, "S3 buckets are not in this version");
+  }
+}
+
+function checkedPath(url: string, path: string): string {
+  if (path === "") throw badUrl(url, "sqlite: needs the path of a file");
+  if (path === ":memory:" || path.startsWith("//")) {
+    throw badUrl(url, "sqlite: takes a plain path, absolute or relative, and no options");
+  }
+  if (path.includes("\0")) throw badUrl(url, "a path holds no NUL");
+  return path;
+}
+
+function isScheme(scheme: string): scheme is (typeof SCHEMES)[number] {
+  return SCHEMES.some((known) => known === scheme);
+}
+
+function badUrl(url: string, reason: string): MoonportError {
+  // A URL may carry a secret before its host.
+  const shown = url.replace(/\/\/[^@/]*@/, "//...@");
+  return MoonportError.of("bad_option", `bucket "${shown}": ${reason}`, { hint: FORMS });
+}
+
+function unknownScheme(url: string, scheme: string): MoonportError {
+  const guess = nearest(scheme, SCHEMES);
+  const reason = `there is no kind of bucket called "${scheme}"`;
+  if (guess) return MoonportError.of("bad_option", reason, { hint: `did you mean ${guess}:? ${FORMS}` });
+  const path = /[\\/.]/.test(url);
+  return MoonportError.of("bad_option", reason, { hint: path ? `did you mean sqlite:${url}? ${FORMS}` : FORMS });
+}
