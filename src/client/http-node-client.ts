@@ -133,7 +133,7 @@ export class HttpNodeClient implements NodeApi {
     const { world } = this.#options;
     return new Promise((resolve, reject) => {
       const request = http.request({ ...this.#target, agent: this.#agent, ...requestOf(ask) });
-      const waitMs = (ask.timeoutMs ?? this.#timeoutMs) + ANSWER_MARGIN_MS;
+      const waitMs = ask.timeoutMs === undefined ? this.#timeoutMs : ask.timeoutMs + ANSWER_MARGIN_MS;
       const timer = world.timers.after(waitMs, () => {
         fail(this.#unreachable(`did not answer within ${Math.round(waitMs)} ms`));
       });

@@ -1,0 +1,70 @@
+/** `moonport new folder`: an app to start from, out of cli/templates/app. */
+import fs from "node:fs";
+import path from "node:path";
+import type { Command } from "commander";
+import { MoonportError } from "../../src/errors.js";
+import { RealFolder } from "../../src/world/real-folder.js";
+import { contextOf } from "../context.js";
+import { packageRoot } from "../package-root.js";
+
+/** Package managers drop or rename files with these names, so the templates carry others. */
+const REAL_NAMES: Readonly<Record<string, string>> = { gitignore: ".gitignore", "luarc.json": ".luarc.json" };
+const TEMPLATE = path.join(packageRoot, "cli", "templates", "app");
+/** What editors know the Lua globals from. */
+const STUBS = path.join(packageRoot, "src", "lua", "stubs", "moonport.lua");
+
+export function addNew(program: Command): void {
+  program
+    .command("new")
+    .description("make a new app: a folder with a first class, a README and editor support")
+    .argument("<folder>", "must be empty or not there yet")
+    .addHelpText("after", "\nExample:\n  moonport new my-app && cd my-app && moonport dev")
+    .action((target: string, _flags: object, command: Command) => {
+      const { output } = contextOf(command);
+      const folder = path.resolve(target);
+      refuseOccupied(folder, target);
+      const files = writeApp(folder);
+      output.result(`made ${target}: ${files.join(", ")}`, { folder, files });
+      output.talk(nextSteps(target));
+    });
+}
+
+function refuseOccupied(folder: string, target: string): void {
+  const stat = fs.statSync(folder, { throwIfNoEntry: false });
+  if (stat === undefined) return;
+  if (!stat.isDirectory()) throw MoonportError.of("bad_option", `${target} is a file`);
+  if (fs.readdirSync(folder).length > 0) {
+    throw MoonportError.of("bad_option", `${target} is not empty`, { hint: "name a folder that is not there yet" });
+  }
+}
+
+/** @returns the files it wrote, by their paths in the app */
+function writeApp(root: string): string[] {
+  const app = new RealFolder(root);
+  const name = path.basename(root);
+  const written = templateFiles().map(({ from, to }) => {
+    app.ensureDirectory(path.dirname(to));
+    app.replaceFile(to, Buffer.from(fs.readFileSync(from, "utf8").replaceAll("{{name}}", name)));
+    return to;
+  });
+  return written.sort();
+}
+
+function templateFiles(): { from: string; to: string }[] {
+  const entries = fs.readdirSync(TEMPLATE, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const files = entries.map((entry) => {
+    const from = path.join(entry.parentPath, entry.name);
+    const to = path.join(path.relative(TEMPLATE, entry.parentPath), REAL_NAMES[entry.name] ?? entry.name);
+    return { from, to };
+  });
+  return fs.existsSync(STUBS) ? [...files, { from: STUBS, to: path.join("types", "moonport.lua") }] : files;
+}
+
+function nextSteps(target: string): string {
+  return `
+Next:
+  cd ${target}
+  npx moonport dev                                 in one terminal: a node that reloads on save
+  npx moonport call Counter/visits increment       in another
+Then open classes/Counter.lua and change it.`;
+}

@@ -1,0 +1,23 @@
+/** `moonport start` */
+import type { Command } from "commander";
+import { checkAppFolder, contextOf } from "../context.js";
+import { addServeFlags, type ServeFlags } from "../serve-flags.js";
+
+export function addStart(program: Command): void {
+  const command = program
+    .command("start")
+    .description("run a node on the data folder until it is told to stop; refuses classes that do not load")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  moonport start --port 7071
+  moonport start --port 0 --json                 one line with its address when it is ready`,
+    );
+  addServeFlags(command).action(async (flags: ServeFlags, self: Command) => {
+    const context = contextOf(self);
+    checkAppFolder(context);
+    const { serve } = await import("../serve.js");
+    await serve(context, "start", flags);
+  });
+}

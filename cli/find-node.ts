@@ -1,0 +1,79 @@
+/**
+ * Finds the node that a command talks to: the one that `--node` names, else the one that runs on the data folder, else the
+ * folder itself, opened for the length of the command.
+ */
+import { HttpNodeClient } from "../src/client/http-node-client.js";
+import { MoonportError } from "../src/errors.js";
+import type { NodeApi } from "../src/node-api.js";
+import { silentLogger } from "../src/world/logger.js";
+import { realWorld } from "../src/world/real-world.js";
+import { type Context, checkAppFolder } from "./context.js";
+import { readNodeFile } from "./node-file.js";
+
+export interface FoundNode {
+  readonly node: NodeApi;
+  /** `own`: opened for this command, so nothing runs on when it is done. */
+  readonly kind: "running" | "own";
+}
+
+/** How long a node that stands in node.json may take to say that it is there. */
+const GREETING_MS = 2_000;
+
+/**
+ * @param command its name, for `node.json`
+ * @throws MoonportError what `use` throws, `node_unreachable`, `folder_locked`
+ */
+export async function withNode<T>(
+  context: Context,
+  command: string,
+  use: (found: FoundNode) => Promise<T>,
+): Promise<T> {
+  const client = context.nodeUrl === undefined ? await runningNode(context.data) : clientOf(context.nodeUrl);
+  if (client === undefined) return await withOwnNode(context, command, use);
+  if (context.configured) context.output.talk("--set and --bucket do not change a node that already runs");
+  try {
+    return await use({ node: client, kind: "running" });
+  } finally {
+    client.close();
+  }
+}
+
+async function withOwnNode<T>(context: Context, command: string, use: (found: FoundNode) => Promise<T>): Promise<T> {
+  checkAppFolder(context);
+  // Most commands find a running node and need neither engine nor SQLite.
+  const { faultText, openOwnNode } = await import("./own-node.js");
+  const own = await openOwnNode(context, {
+    command,
+    onClassError: "report",
+    observer: (observation) => {
+      if (observation.kind === "class_failed") context.output.talk(`not loaded: ${faultText(observation)}`);
+    },
+    log: { format: "pretty", level: context.quiet ? "error" : "warn" },
+  });
+  try {
+    return await use({ node: own.node, kind: "own" });
+  } finally {
+    await own.close();
+  }
+}
+
+/** The node of `node.json`, if it answers and is the one that wrote it: a port is soon another's. */
+async function runningNode(data: string): Promise<HttpNodeClient | undefined> {
+  const file = readNodeFile(data);
+  if (file?.url === undefined) return undefined;
+  const greeter = clientOf(file.url, GREETING_MS);
+  try {
+    const { session } = await greeter.status();
+    return session === file.session ? clientOf(file.url) : undefined;
+  } catch (error) {
+    if (error instanceof MoonportError) return undefined;
+    throw error;
+  } finally {
+    greeter.close();
+  }
+}
+
+function clientOf(url: string, timeoutMs?: number): HttpNodeClient {
+  const world = realWorld(process.cwd(), silentLogger);
+  return new HttpNodeClient(timeoutMs === undefined ? { url, world } : { url, world, timeoutMs });
+}

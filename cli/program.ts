@@ -1,0 +1,40 @@
+/** The command line as a whole: shared flags, one module per command, help that shows both. */
+import { Command } from "commander";
+import { addCall } from "./commands/call.js";
+import { addClasses } from "./commands/classes.js";
+import { addDestroy } from "./commands/destroy.js";
+import { addDev } from "./commands/dev.js";
+import { addGet } from "./commands/get.js";
+import { addInspect } from "./commands/inspect.js";
+import { addList } from "./commands/list.js";
+import { addNew } from "./commands/new.js";
+import { addSettings } from "./commands/settings.js";
+import { addSql } from "./commands/sql.js";
+import { addStart } from "./commands/start.js";
+import { addSharedFlags } from "./context.js";
+import { exitCodesHelp } from "./exit-codes.js";
+import { packageVersion } from "./package-root.js";
+
+export function buildProgram(): Command {
+  const program = new Command("moonport")
+    .description("Object classes in Lua, each object its own SQLite database, every reply durable.")
+    .version(packageVersion(), "--version", "print the version")
+    .helpOption("--help", "show help")
+    .helpCommand(false)
+    .configureHelp({ showGlobalOptions: true })
+    // Errors are thrown and told in one place, in words or as JSON.
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} })
+    .addHelpText(
+      "after",
+      `
+Example:
+  moonport new my-app && cd my-app
+  moonport call Counter/visits increment
+${exitCodesHelp()}`,
+    );
+  addSharedFlags(program);
+  for (const add of [addNew, addDev, addStart, addCall, addGet, addList, addSql, addInspect, addDestroy]) add(program);
+  for (const add of [addClasses, addSettings]) add(program);
+  return program;
+}

@@ -1,0 +1,63 @@
+/**
+ * A node that runs until it is told to stop: what `start` and `dev` share, and where they differ.
+ *
+ * In order: the folder (its lock, its classes), the door, `node.json`, the line that says it is ready. It goes down the other
+ * way round. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
+ */
+import { HttpDoor } from "../src/server/http-door.js";
+import type { Context } from "./context.js";
+import { openOwnNode } from "./own-node.js";
+import type { ServeFlags } from "./serve-flags.js";
+import { Teller } from "./teller.js";
+import { watchApp } from "./watch.js";
+
+/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly */
+export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
+  const stopAsked = stopSignal(context);
+  const teller = new Teller(context.output, { events: command === "dev", flights: flags.flights === true });
+  const own = await openOwnNode(context, {
+    command,
+    onClassError: command === "dev" ? "report" : "refuse",
+    observer: (observation) => teller.observe(observation),
+    log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
+  });
+  try {
+    const { host, port } = flags;
+    const door = new HttpDoor({ node: own.node, settings: context.settings, world: own.world, host, port });
+    const { url } = await door.start();
+    own.announce(url);
+    const watcher = command === "dev" ? watchApp(own.world, context.dir, () => reload(own.reload, teller)) : undefined;
+    teller.ready({ url, pid: process.pid, session: own.session, data: context.data });
+    try {
+      await stopAsked;
+    } finally {
+      watcher?.stop();
+      await door.stop();
+    }
+  } finally {
+    await own.close();
+  }
+  teller.stopped();
+}
+
+function reload(action: () => void, teller: Teller): void {
+  try {
+    action();
+  } catch (error) {
+    teller.notReloaded(error);
+  }
+}
+
+function stopSignal(context: Context): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false;
+    const onSignal = (signal: NodeJS.Signals, number: number): void => {
+      if (asked) process.exit(128 + number);
+      asked = true;
+      context.output.talk(`${signal}: letting running calls finish and flights land; once more ends at once`);
+      resolve();
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
+  });
+}

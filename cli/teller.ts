@@ -1,0 +1,83 @@
+/**
+ * What a running node says on stdout: that it is ready, and from then on what happens, a line each.
+ *
+ * With `--json` the first line is `{"url", "pid", "session"}` and each further one an object with a single key that names its
+ * kind. What happens before the node is ready is told after it.
+ */
+import { asMoonportError } from "../src/errors.js";
+import type { Observation } from "../src/observation.js";
+import { jsonText, type Output } from "./output.js";
+import { faultText } from "./own-node.js";
+
+export interface ReadyNode {
+  readonly url: string;
+  readonly pid: number;
+  readonly session: string;
+  /** The data folder. */
+  readonly data: string;
+}
+
+export class Teller {
+  readonly #output: Output;
+  readonly #show: { readonly events: boolean; readonly flights: boolean };
+  #early: Observation[] | undefined = [];
+
+  constructor(output: Output, show: { readonly events: boolean; readonly flights: boolean }) {
+    this.#output = output;
+    this.#show = show;
+  }
+
+  ready({ url, pid, session, data }: ReadyNode): void {
+    this.#output.result(`ready at ${url} (process ${pid}, data in ${data})`, { url, pid, session });
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    for (const observation of early) this.#tell(observation);
+  }
+
+  observe(observation: Observation): void {
+    if (this.#early === undefined) this.#tell(observation);
+    else this.#early.push(observation);
+  }
+
+  /** The app's folder could not be read; the classes that served go on serving. */
+  notReloaded(error: unknown): void {
+    this.#output.talk(`not reloaded: ${asMoonportError(error).message}`);
+  }
+
+  stopped(): void {
+    this.#output.talk("stopped: everything has landed");
+  }
+
+  #tell(observation: Observation): void {
+    switch (observation.kind) {
+      case "landed": {
+        if (!this.#show.flights) return;
+        const { kind: _kind, ...flight } = observation;
+        return this.#output.result(flightText(observation), { flight });
+      }
+      case "event": {
+        if (!this.#show.events) return;
+        const { kind: _kind, ...event } = observation;
+        const { object, number, name, data } = event;
+        return this.#output.result(`event   ${object} #${number} ${name} ${jsonText(data)}`, { event });
+      }
+      case "class_loaded":
+        return this.#tellClass(`loaded  ${observation.name} (${observation.file})`, "loaded", observation);
+      case "class_removed":
+        return this.#tellClass(`removed ${observation.name}`, "removed", observation);
+      case "class_failed":
+        return this.#tellClass(`BROKEN  ${faultText(observation)}`, "failed", observation);
+    }
+  }
+
+  /** Classes come and go in `dev` only; `start` has loaded its own or refused. */
+  #tellClass(text: string, change: string, { kind: _kind, ...fields }: Observation): void {
+    if (this.#show.events) this.#output.result(text, { class: { change, ...fields } });
+  }
+}
+
+function flightText(flight: Extract<Observation, { kind: "landed" }>): string {
+  const { object, seq, ticketsReleased, sinceCommitMs, carried, bytes } = flight;
+  const tickets = ticketsReleased === 1 ? "1 ticket" : `${ticketsReleased} tickets`;
+  return `landed  ${object} seq ${seq} flight ${flight.flight} (${carried}, ${bytes} bytes) ${tickets} released, ${sinceCommitMs.toFixed(1)} ms after commit`;
+}

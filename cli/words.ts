@@ -1,0 +1,49 @@
+/** Words of a command line as what they name: an object, an argument. */
+import { MoonportError } from "../src/errors.js";
+import { identityOf, type ObjectIdentity } from "../src/identity.js";
+import { parseWireJson } from "../src/server/wire-json.js";
+import { SETTINGS } from "../src/settings/settings.js";
+import type { PlainValue, SqlValue } from "../src/values.js";
+
+/** `Class/key`; a key may hold slashes itself. @throws MoonportError `bad_option`, `bad_name`, `bad_key` */
+export function objectOf(app: string, word: string): ObjectIdentity {
+  const slash = word.indexOf("/");
+  if (slash < 0) {
+    throw MoonportError.of("bad_option", `"${word}" names no object`, { hint: "an object is Class/key: Counter/a" });
+  }
+  return identityOf(app, word.slice(0, slash), word.slice(slash + 1));
+}
+
+/**
+ * JSON where it parses as JSON, else the word itself.
+ * @throws MoonportError `bad_value` for a whole number that a double cannot hold exactly, `too_deep`
+ */
+export function argumentOf(word: string): PlainValue {
+  try {
+    const value = parseWireJson(word, `"${word}"`, SETTINGS.VALUE_DEPTH_MAX.max);
+    if (typeof value === "number" && !isExact(word, value)) throw inexact(word);
+    return value;
+  } catch (error) {
+    if (error instanceof MoonportError && error.code === "bad_json") return word;
+    throw error;
+  }
+}
+
+/** @throws MoonportError `bad_value` for what SQLite has no type for */
+export function sqlParameterOf(word: string): SqlValue {
+  const value = argumentOf(word);
+  if (typeof value === "boolean") return value ? 1 : 0;
+  if (value === null || typeof value !== "object" || value instanceof Uint8Array) return value;
+  return word;
+}
+
+/** An id such as 12345678901234567890 would silently become another one. */
+function isExact(word: string, value: number): boolean {
+  return !/^-?[0-9]+$/.test(word.trim()) || Number.isSafeInteger(value);
+}
+
+function inexact(word: string): MoonportError {
+  return MoonportError.of("bad_value", `${word} is a whole number beyond 2^53, which would lose digits`, {
+    hint: `as text it is '"${word.trim()}"'`,
+  });
+}
