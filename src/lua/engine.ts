@@ -1,0 +1,148 @@
+/**
+ * The Lua engine: one state, shared frozen libraries, a pool of coroutines; classes are compiled once and their methods
+ * run in whatever coroutine is free.
+ */
+import { MoonportError } from "../errors.js";
+import { nearest } from "../nearest.js";
+import type { PlainValue } from "../values.js";
+import type { Logger } from "../world/logger.js";
+import type { Clock } from "../world/world.js";
+import { Budget, STEPS_PER_LOOK } from "./budget.js";
+import { asClassInvalid, type LoadedClass, loadClassFile } from "./class-loader.js";
+import type {
+  CallHost,
+  ClassSource,
+  LuaClass,
+  LuaEngine,
+  LuaEntry,
+  LuaInvocation,
+  LuaLimits,
+  MethodKind,
+} from "./contract.js";
+import { LuaErrors } from "./errors.js";
+import type { TValue } from "./fengari/types.js";
+import { installMoonport } from "./globals/moonport.js";
+import { References } from "./globals/references.js";
+import { Invocation, type Machine } from "./invocation.js";
+import { Runtime } from "./runtime.js";
+import { type Globals, installLua } from "./sandbox.js";
+import { ThreadPool } from "./thread-pool.js";
+import { Values } from "./values.js";
+
+export interface LuaEngineOptions {
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly limits: LuaLimits;
+  readonly engineLog: Logger;
+  /** Instructions between two looks at the clock; tests set it to 1 to stop everywhere. */
+  readonly stepsPerLook?: number;
+}
+
+export function createLuaEngine(options: LuaEngineOptions): LuaEngine {
+  return new Engine(options);
+}
+
+class Engine implements LuaEngine {
+  readonly #machine: Machine;
+  readonly #globals: Globals = new Map();
+  readonly #references: References;
+  readonly #stepsPerLook: number;
+
+  constructor(readonly options: LuaEngineOptions) {
+    const runtime = new Runtime(options.limits, options.engineLog);
+    const values = new Values(runtime);
+    const errors = new LuaErrors(runtime, values);
+    this.#machine = { runtime, values, errors, threads: new ThreadPool(runtime) };
+    this.#stepsPerLook = options.stepsPerLook ?? STEPS_PER_LOOK;
+    this.#references = new References(runtime);
+    installLua(runtime, this.#globals);
+    installMoonport(this.#machine, this.#globals);
+  }
+
+  loadClass(source: ClassSource, knownClasses: readonly string[]): LuaClass {
+    const globals = new Map(this.#globals);
+    for (const name of new Set([...knownClasses, source.name])) globals.set(name, this.#references.classNamed(name));
+    const classCall = this.#references.callFor(source.name);
+    try {
+      const loaded = loadClassFile(this.#machine, source, globals, classCall, this.#methodBudget(false));
+      return new EngineClass(source, loaded, this.#machine, {
+        method: () => this.#methodBudget(true),
+        row: () => this.#rowBudget(),
+      });
+    } catch (thrown) {
+      throw asClassInvalid(source, thrown);
+    }
+  }
+
+  close(): void {
+    this.#machine.threads.clear();
+  }
+
+  #methodBudget(inSlices: boolean): Budget {
+    const { methodBudgetMs, sliceMs } = this.options.limits;
+    return this.#budget(methodBudgetMs, inSlices ? sliceMs : undefined);
+  }
+
+  #rowBudget(): Budget {
+    return this.#budget(this.options.limits.directoryBudgetMs, undefined);
+  }
+
+  #budget(runMs: number, sliceMs: number | undefined): Budget {
+    const { clock, limits } = this.options;
+    return new Budget(clock, limits, this.#machine.runtime, { runMs, sliceMs, stepsPerLook: this.#stepsPerLook });
+  }
+}
+
+class EngineClass implements LuaClass {
+  readonly name: string;
+  readonly file: string;
+  readonly version: string;
+  readonly migrations: readonly string[];
+  readonly directory: LuaClass["directory"];
+  readonly methods: ReadonlyMap<string, MethodKind>;
+  readonly hooks: LuaClass["hooks"];
+
+  constructor(
+    source: ClassSource,
+    readonly loaded: LoadedClass,
+    readonly machine: Machine,
+    readonly budgets: { method(): Budget; row(): Budget },
+  ) {
+    this.name = source.name;
+    this.file = source.file;
+    this.version = loaded.version;
+    this.migrations = loaded.migrations;
+    this.directory = loaded.directory;
+    this.methods = loaded.methods;
+    this.hooks = {
+      on_create: loaded.hooks.on_create !== undefined,
+      on_wake: loaded.hooks.on_wake !== undefined,
+    };
+  }
+
+  start(entry: LuaEntry, args: readonly PlainValue[], host: CallHost): LuaInvocation {
+    return new Invocation(this.machine, {
+      what: entry.kind === "row" ? `${this.name}.directory.row` : `${this.name}:${entry.name}`,
+      function: this.#functionOf(entry),
+      self: this.loaded.selfOf(host.object),
+      args,
+      host,
+      methods: this.loaded.methods,
+      budget: entry.kind === "row" ? this.budgets.row() : this.budgets.method(),
+    });
+  }
+
+  #functionOf(entry: LuaEntry): TValue {
+    const found =
+      entry.kind === "row"
+        ? this.loaded.row
+        : entry.kind === "hook"
+          ? this.loaded.hooks[entry.name]
+          : this.loaded.functions.get(entry.name);
+    if (found !== undefined) return found;
+    const name = entry.kind === "row" ? "directory.row" : entry.name;
+    const guess = entry.kind === "method" ? nearest(name, this.loaded.functions.keys()) : undefined;
+    throw MoonportError.of("method_not_found", `${this.name} has no method ${name}`, {
+      ...(guess !== undefined && { hint: `did you mean ${guess}?` }),
+    });
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * Errors between Lua and JavaScript.
+ *
+ * A MoonportError that a host function throws is, inside Lua, a table with `code`, `message` and `hint`; if Lua lets it
+ * pass, the same MoonportError comes out. What Lua throws itself becomes one: `error{code=...}` an error with the class's
+ * own code, anything else `method_error`, with file and line in the message and no traceback.
+ */
+import { asMoonportError, MoonportError } from "../errors.js";
+import type { PlainValue } from "../values.js";
+import type { KillKind } from "./fengari/meter.js";
+import { type LuaState, type Table, type TString, type TValue, TYPE } from "./fengari/types.js";
+import { argument, isString, isTable, latin1, type Runtime } from "./runtime.js";
+import { textOf, type Values } from "./values.js";
+
+/** Stands behind the Lua table of a host error. */
+class HostError {
+  readonly kind = "error";
+  constructor(readonly error: MoonportError) {}
+}
+
+export class LuaErrors {
+  readonly #metatable: Table;
+
+  constructor(
+    readonly runtime: Runtime,
+    readonly values: Values,
+  ) {
+    this.#metatable = runtime.functions({
+      __tostring: (L) => {
+        const thing = (argument(L, 1)?.value as Table | undefined)?.host;
+        return runtime.push(L, runtime.string(thing instanceof HostError ? thing.error.message : "error"));
+      },
+    });
+    runtime.addField(this.#metatable, "__metatable", runtime.boolean(false));
+    runtime.nativeError = (L, error) => this.toLua(L, error);
+  }
+
+  /** What was thrown in JavaScript, as Lua sees it. */
+  toLua(_L: LuaState, thrown: unknown): TValue {
+    if (thrown instanceof RangeError && thrown.message.includes("call stack"))
+      return this.runtime.string("stack overflow");
+    const error = asMoonportError(thrown);
+    if (error !== thrown) this.runtime.log.error({ err: thrown }, "a fault inside the Lua engine or a host function");
+    const { runtime } = this;
+    const table = runtime.tableOf({ code: runtime.string(error.code), message: this.#text(error.message) });
+    if (error.hint !== undefined) runtime.addField(table, "hint", this.#text(error.hint));
+    table.metatable = this.#metatable;
+    table.host = new HostError(error);
+    return runtime.tableValue(runtime.freeze(table, "an error cannot be changed"));
+  }
+
+  #text(text: string): TValue {
+    return this.runtime.string(text.toWellFormed());
+  }
+
+  /** What Lua threw, as callers see it. */
+  toMoonport(value: TValue | undefined): MoonportError {
+    if (isString(value)) {
+      return MoonportError.of("method_error", this.#lossyText(value.value as TString));
+    }
+    if (isTable(value)) return this.#tableToMoonport(value);
+    return MoonportError.of("method_error", "the method threw a value that is neither text nor a table", {
+      hint: 'throw text, or a table: error { code = "too_low", message = "..." }',
+    });
+  }
+
+  #tableToMoonport(value: TValue): MoonportError {
+    const table = value.value as Table;
+    if (table.host instanceof HostError) return table.host.error;
+    const code = this.runtime.field(table, "code");
+    const message = this.runtime.field(table, "message");
+    const text = isString(message) ? this.#lossyText(message.value as TString) : undefined;
+    if (!isString(code)) {
+      return MoonportError.of("method_error", text ?? "the method threw a table without a code", {
+        hint: 'give it one: error { code = "too_low", message = "..." }',
+        ...this.#details(value),
+      });
+    }
+    const name = this.#lossyText(code.value as TString);
+    return MoonportError.byClass(name, text ?? name, this.#details(value));
+  }
+
+  /** The other fields. If they cannot travel the error still does, with a word on why. */
+  #details(value: TValue): { details?: Record<string, PlainValue> } {
+    try {
+      const plain = this.values.toPlain(value, "error");
+      if (plain === null || typeof plain !== "object" || Array.isArray(plain) || plain instanceof Uint8Array) return {};
+      const { code: _code, message: _message, ...details } = plain;
+      return Object.keys(details).length > 0 ? { details } : {};
+    } catch (refusal) {
+      return { details: { omitted: asMoonportError(refusal).message } };
+    }
+  }
+
+  #lossyText(string: TString): string {
+    return textOf(string) ?? latin1(string.getstr());
+  }
+
+  killed(kind: KillKind, what: string): MoonportError {
+    const { limits } = this.runtime;
+    const reasons: Readonly<Record<KillKind, string>> = {
+      time: `${what} ran longer than its budget of time`,
+      memory: `${what} took more than ${limits.memoryBytesMax} bytes of memory`,
+      depth: `${what} called deeper than ${limits.callDepthMax} levels`,
+      instructions: `${what} ran more than ${limits.instructionsMax} instructions`,
+    };
+    return MoonportError.of("budget_exceeded", reasons[kind], { details: { kind } });
+  }
+
+  /** Lua's traceback of a thread that died, for the log. */
+  traceback(thread: LuaState): string {
+    const { main, fengari } = this.runtime;
+    fengari.lauxlib.luaL_traceback(main, thread, null, 0);
+    const text = main.stack[main.top - 1];
+    fengari.lua.lua_pop(main, 1);
+    return text?.type === TYPE.string ? this.#lossyText(text.value as TString) : "";
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * One call of one class: runs in a pooled coroutine until it returns, fails, or its slice is over.
+ *
+ * Whatever happens, the engine is as usable afterwards as before: a thread that died or was given up is dropped, cursors
+ * are closed, the meter is handed back.
+ */
+import { asMoonportError, assert, type MoonportError } from "../errors.js";
+import type { PlainValue } from "../values.js";
+import type { Budget } from "./budget.js";
+import type { CallHost, LuaInvocation, LuaStep, RowCursor } from "./contract.js";
+import type { LuaErrors } from "./errors.js";
+import { meter } from "./fengari/meter.js";
+import { type LuaState, STATUS, type TValue } from "./fengari/types.js";
+import type { RunningCall, Runtime } from "./runtime.js";
+import type { ThreadPool } from "./thread-pool.js";
+import type { Values } from "./values.js";
+
+export interface Machine {
+  readonly runtime: Runtime;
+  readonly values: Values;
+  readonly errors: LuaErrors;
+  readonly threads: ThreadPool;
+}
+
+export interface InvocationPlan {
+  readonly what: string;
+  readonly function: TValue;
+  readonly self: TValue;
+  readonly args: readonly PlainValue[];
+  readonly host: CallHost;
+  readonly methods: ReadonlyMap<string, unknown>;
+  readonly budget: Budget;
+}
+
+type State = "fresh" | "aside" | "ended";
+
+export class Invocation implements LuaInvocation, RunningCall {
+  readonly thread: LuaState;
+  callerValue: TValue | null = null;
+  #cursors: Set<RowCursor> | undefined;
+  #state: State = "fresh";
+
+  constructor(
+    readonly machine: Machine,
+    readonly plan: InvocationPlan,
+  ) {
+    this.thread = machine.threads.take();
+  }
+
+  get host(): CallHost {
+    return this.plan.host;
+  }
+
+  get methods(): ReadonlyMap<string, unknown> {
+    return this.plan.methods;
+  }
+
+  get cursors(): Set<RowCursor> {
+    this.#cursors ??= new Set();
+    return this.#cursors;
+  }
+
+  resume(): LuaStep {
+    assert(this.#state !== "ended", "an invocation that ended is not resumed");
+    const { runtime } = this.machine;
+    assert(meter.run === null, "Lua is not entered from within Lua");
+    const { budget } = this.plan;
+    runtime.call = this;
+    budget.enter(this.thread);
+    try {
+      const status = this.#run();
+      if (meter.killed !== null) return this.#killed();
+      if (status === STATUS.yield) return this.#putAside();
+      return status === STATUS.ok ? this.#returned() : this.#threw();
+    } catch (thrown) {
+      return meter.killed !== null ? this.#killed() : this.#failed(asMoonportError(thrown));
+    } finally {
+      budget.leave();
+      runtime.call = null;
+    }
+  }
+
+  abandon(): void {
+    if (this.#state === "ended") return;
+    this.#end();
+  }
+
+  #run(): number {
+    const { runtime, values } = this.machine;
+    const { thread, plan } = this;
+    const { args } = plan;
+    if (this.#state === "aside") return runtime.fengari.lua.lua_resume(thread, runtime.main, 0);
+    this.#state = "aside";
+    runtime.fengari.ldo.luaD_checkstack(thread, args.length + 2);
+    if (thread.ci.top < thread.top + args.length + 2) thread.ci.top = thread.top + args.length + 2;
+    // Slots of the stack are overwritten in place, so values that are kept are copied into it.
+    runtime.push(thread, runtime.value(plan.function.type, plan.function.value));
+    runtime.push(thread, runtime.value(plan.self.type, plan.self.value));
+    for (const arg of args) runtime.push(thread, values.toLua(arg));
+    return runtime.fengari.lua.lua_resume(thread, runtime.main, args.length + 1);
+  }
+
+  #putAside(): LuaStep {
+    this.plan.budget.pause();
+    return { kind: "slice" };
+  }
+
+  #returned(): LuaStep {
+    const { values, threads } = this.machine;
+    const { thread } = this;
+    const count = thread.top - 1;
+    const value =
+      count === 1
+        ? values.toPlain(thread.stack[1], "result")
+        : count === 0
+          ? null
+          : values.listToPlain(thread.stack.slice(1, thread.top), "result");
+    this.#end();
+    threads.giveBack(thread);
+    return { kind: "returned", value };
+  }
+
+  #threw(): LuaStep {
+    const { runtime, errors } = this.machine;
+    const error = errors.toMoonport(this.thread.stack[this.thread.top - 1]);
+    const object = this.plan.host.object.id;
+    if (error.code === "method_error" || error.code === "internal") {
+      runtime.log.warn({ object, code: error.code, traceback: errors.traceback(this.thread) }, error.message);
+    } else {
+      runtime.log.debug({ object, code: error.code }, error.message);
+    }
+    return this.#failed(error);
+  }
+
+  #killed(): LuaStep {
+    const kind = meter.killed ?? "time";
+    const { runtime, errors } = this.machine;
+    // The traceback is made with the budget gone, or it would be killed as well.
+    meter.reset();
+    const error = errors.killed(kind, this.plan.what);
+    const object = this.plan.host.object.id;
+    runtime.log.warn({ object, code: error.code, kind, traceback: errors.traceback(this.thread) }, error.message);
+    return this.#failed(error);
+  }
+
+  #failed(error: MoonportError): LuaStep {
+    this.#end();
+    return { kind: "failed", error };
+  }
+
+  #end(): void {
+    this.#state = "ended";
+    const cursors = this.#cursors;
+    if (cursors === undefined) return;
+    this.#cursors = undefined;
+    for (const cursor of cursors) cursor.close();
+  }
+}
