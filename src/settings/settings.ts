@@ -167,6 +167,12 @@ export const SETTINGS = {
     "Lua instructions of one method: the bound that holds whatever the clock says.",
   ),
   DIRECTORY_BUDGET_MS: wait(5, 1, 1_000, "Running time of a directory row's derivation."),
+  DIRECTORY_RETRY_MS: wait(
+    1_000,
+    10,
+    DAY_MS,
+    "After a failed derivation of a directory row, when it is tried again by itself, once.",
+  ),
   DIRECTORY_ROW_BYTES_MAX: size(16 * KIB, 256, MIB, "Size of one directory row."),
   CALL_MEMORY_BYTES: size(64 * MIB, MIB, GIB, "Memory that one call's Lua values may take."),
   CALL_STRING_BYTES_MAX: size(16 * MIB, KIB, 256 * MIB, "Longest string in Lua."),

@@ -114,14 +114,24 @@ function putHead(bytes: Uint8Array, head: SegmentHead, pageCount: number): numbe
   view.setUint32(0, MAGIC, true);
   view.setUint16(4, SEGMENT_FORMAT, true);
   view.setUint32(6, head.pageSize, true);
-  view.setBigUint64(10, BigInt(head.epoch), true);
-  view.setBigUint64(18, BigInt(head.fromSeq), true);
-  view.setBigUint64(26, BigInt(head.toSeq), true);
+  putInteger(view, 10, head.epoch);
+  putInteger(view, 18, head.fromSeq);
+  putInteger(view, 26, head.toSeq);
   view.setUint32(34, head.finalPages, true);
-  bytes.set(Buffer.from(head.identityBefore, "hex"), 38);
-  bytes.set(Buffer.from(head.identityAfter, "hex"), 46);
+  putIdentity(view, 38, head.identityBefore);
+  putIdentity(view, 46, head.identityAfter);
   view.setUint32(54, pageCount, true);
   return HEAD_BYTES;
+}
+
+function putInteger(view: DataView, at: number, value: number): void {
+  view.setUint32(at, value >>> 0, true);
+  view.setUint32(at + 4, Math.floor(value / 0x1_0000_0000), true);
+}
+
+function putIdentity(view: DataView, at: number, identity: string): void {
+  view.setUint32(at, Number.parseInt(identity.slice(0, 8), 16));
+  view.setUint32(at + 4, Number.parseInt(identity.slice(8), 16));
 }
 
 function readHead(reader: ByteReader): SegmentHead {

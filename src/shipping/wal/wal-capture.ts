@@ -56,7 +56,7 @@ type Position =
 
 /** Where to read from, or why nothing can be read. */
 type Look =
-  | { readonly kind: "frames"; readonly file: FileHandle; readonly from: Cursor; readonly sizeBytes: number }
+  | { readonly kind: "frames"; readonly file: FileHandle; readonly from: Cursor }
   | { readonly kind: "nothing" }
   | { readonly kind: "lost"; readonly reason: SnapshotReason; readonly header?: WalHeader };
 
@@ -100,12 +100,12 @@ export class WalCapture {
     if (look.kind === "nothing") return NOTHING;
     if (look.kind === "lost") return this.#lose(look.reason, look.header && after(look.header));
     const changed = new ChangedPages(this.#pageSize, this.#pages, this.#pagesMax);
-    const end = scanCommits(look.file, look.from, look.sizeBytes, changed);
-    if (changed.commits === 0) return NOTHING;
-    this.#moveTo(end, changed.finalPages);
+    const scan = scanCommits(look.file, look.from, changed);
+    if (changed.commits === 0) return this.#nothingNew(look.file, look.from);
+    this.#moveTo(scan.end, changed.finalPages);
     if (changed.tooMany) return this.#lose("too_large");
     if (changed.missingPage() !== undefined) return this.#lose("page_missing");
-    const pages = copyImages(look.file, look.from, look.sizeBytes, changed);
+    const pages = copyImages(look.file, look.from, scan, changed);
     return { kind: "pages", pages, finalPages: changed.finalPages, commits: changed.commits };
   }
 
@@ -114,8 +114,8 @@ export class WalCapture {
     const look = this.#look();
     if (look.kind !== "frames") return look.kind === "nothing";
     const changed = new ChangedPages(this.#pageSize, this.#pages, 0);
-    scanCommits(look.file, look.from, look.sizeBytes, changed);
-    return changed.commits === 0;
+    scanCommits(look.file, look.from, changed);
+    return changed.commits === 0 && look.file.sizeBytes() >= look.from.offset;
   }
 
   /** After a `wal_checkpoint(TRUNCATE)` that was not busy, in the tick in which {@link isFullyCaptured} held. Not for any other. */
@@ -133,18 +133,22 @@ export class WalCapture {
    * known to be what the manifest names. A later capture holds what comes after.
    */
   startAfterSnapshot(): void {
-    const sizeBytes = this.walBytes();
-    const file = this.#file;
-    const header = file && sizeBytes > WAL_HEADER_BYTES ? readHeader(file) : undefined;
+    const file = this.#openFile();
+    const header = file && readHeader(file);
     if (file === undefined || header === undefined) return this.#startBeforeFirstCommit(this.#nextHeader());
     const from = this.#resumable(header) ?? startOf(header);
     const changed = new ChangedPages(this.#pageSize, this.#pages, 0);
-    const end = scanCommits(file, from, sizeBytes, changed);
+    const { end } = scanCommits(file, from, changed);
     if (end.offset > WAL_HEADER_BYTES) this.#moveTo(end, changed.finalPages);
     else this.#startBeforeFirstCommit({ checkpointSeq: header.checkpointSeq, salt1: undefined });
   }
 
-  /** Size of the WAL file, captured or not, what was rolled back included. */
+  /** How much of the WAL was captured since it last began. Costs nothing. */
+  capturedBytes(): number {
+    return this.#position.kind === "within" ? this.#position.cursor.offset : 0;
+  }
+
+  /** Size of the WAL file, captured or not, what was rolled back included. Asks the file system. */
   walBytes(): number {
     return this.#openFile()?.sizeBytes() ?? 0;
   }
@@ -159,18 +163,18 @@ export class WalCapture {
   #look(): Look {
     const position = this.#position;
     if (position.kind === "lost") return position;
-    const sizeBytes = this.walBytes();
-    const file = this.#file;
-    if (file === undefined || sizeBytes < WAL_HEADER_BYTES) {
-      return position.kind === "within" ? { kind: "lost", reason: "wal_truncated" } : NOTHING;
-    }
-    const header = readHeader(file);
-    if (position.kind === "within") return lookWithin(file, position.cursor, header, sizeBytes);
-    // A torn header is one whose commit failed: SQLite writes it anew.
-    if (header === undefined) return NOTHING;
+    const file = this.#openFile();
+    const header = file && readHeader(file);
+    if (position.kind === "within") return lookWithin(file, position.cursor, header);
+    // No header, or a torn one whose commit failed: SQLite writes it with the next commit.
+    if (file === undefined || header === undefined) return NOTHING;
     if (header.pageSize !== this.#pageSize) return { kind: "lost", reason: "page_size_changed", header };
     if (!isNext(header, position.next)) return { kind: "lost", reason: "wal_restarted", header };
-    return { kind: "frames", file, from: startOf(header), sizeBytes };
+    return { kind: "frames", file, from: startOf(header) };
+  }
+
+  #nothingNew(file: FileHandle, from: Cursor): Captured {
+    return file.sizeBytes() < from.offset ? this.#lose("wal_truncated") : NOTHING;
   }
 
   #lose(reason: SnapshotReason, next: NextHeader = this.#nextHeader()): Captured {
@@ -213,11 +217,14 @@ export class WalCapture {
   }
 }
 
-function lookWithin(file: FileHandle, from: Cursor, header: WalHeader | undefined, sizeBytes: number): Look {
-  if (header === undefined) return { kind: "lost", reason: "wal_damaged" };
-  if (!isSame(header, from.header)) return { kind: "lost", reason: "wal_restarted", header };
-  if (sizeBytes < from.offset) return { kind: "lost", reason: "wal_truncated" };
-  return sizeBytes === from.offset ? NOTHING : { kind: "frames", file, from, sizeBytes };
+function lookWithin(file: FileHandle | undefined, from: Cursor, header: WalHeader | undefined): Look {
+  if (file === undefined) return { kind: "lost", reason: "wal_truncated" };
+  if (header === undefined) {
+    return { kind: "lost", reason: file.sizeBytes() < WAL_HEADER_BYTES ? "wal_truncated" : "wal_damaged" };
+  }
+  return isSame(header, from.header)
+    ? { kind: "frames", file, from }
+    : { kind: "lost", reason: "wal_restarted", header };
 }
 
 function isSame(a: WalHeader, b: WalHeader): boolean {

@@ -31,43 +31,42 @@ export function startOf(header: WalHeader): Cursor {
   return { header, offset: WAL_HEADER_BYTES, checksum1: header.checksum1, checksum2: header.checksum2 };
 }
 
-/**
- * Walks the frames from `cursor` to `sizeBytes` or to the first that does not continue the chain, and returns the cursor at
- * the last commit frame: the same one when there was no commit.
- */
-export function scanCommits(file: FileHandle, cursor: Cursor, sizeBytes: number, changed: ChangedPages): Cursor {
+export interface Scan {
+  /** At the last commit frame; where the scan began when there was none. */
+  readonly end: Cursor;
+  /** The scan took one step, so all it read is still in the buffer. */
+  readonly isBuffered: boolean;
+}
+
+/** Walks the frames from `cursor` to the end of the file or to the first that does not continue the chain. */
+export function scanCommits(file: FileHandle, cursor: Cursor, changed: ChangedPages): Scan {
   const frameBytes = FRAME_HEADER_BYTES + cursor.header.pageSize;
-  const stepBytes = stepBytesOf(cursor.header);
+  const stepBytes = Math.floor(BUFFER_BYTES / frameBytes) * frameBytes;
   const walk = new FrameWalk(cursor.header, cursor);
   let end = cursor;
-  for (let start = cursor.offset; start + frameBytes <= sizeBytes; start += stepBytes) {
-    const got = file.read(buffer, 0, Math.min(stepBytes, sizeBytes - start), start);
+  for (let start = cursor.offset; ; start += stepBytes) {
+    const isBuffered = start === cursor.offset;
+    const got = file.read(buffer, 0, stepBytes, start);
     for (let at = 0; at + frameBytes <= got; at += frameBytes) {
-      if (!walk.accept(bufferWords, at >>> 2)) return end;
+      if (!walk.accept(bufferWords, at >>> 2)) return { end, isBuffered };
       changed.frame(walk.pgno, start + at);
       if (walk.pagesAfterCommit === 0) continue;
       changed.commit(walk.pagesAfterCommit);
       const { checksum1, checksum2 } = walk;
       end = { header: cursor.header, offset: start + at + frameBytes, checksum1, checksum2 };
     }
-    if (got < stepBytes) return end;
+    if (got < stepBytes) return { end, isBuffered };
   }
-  return end;
 }
 
-/** Copies of the last images after a scan from `from` to `sizeBytes`. What the scan read in one step is still in the buffer. */
-export function copyImages(
-  file: FileHandle,
-  from: Cursor,
-  sizeBytes: number,
-  changed: ChangedPages,
-): Map<number, Uint8Array> {
+/** Copies of the last images, right after the scan from `from` that found them. */
+export function copyImages(file: FileHandle, from: Cursor, scan: Scan, changed: ChangedPages): Map<number, Uint8Array> {
   const { pageSize } = from.header;
-  const isBuffered = sizeBytes - from.offset <= stepBytesOf(from.header);
   const images = new Map<number, Uint8Array>();
   for (const [pgno, offset] of changed.lastImages()) {
     const start = offset + FRAME_HEADER_BYTES;
-    images.set(pgno, isBuffered ? bufferedImage(start - from.offset, pageSize) : readImage(file, start, pageSize));
+    const image = scan.isBuffered ? bufferedImage(start - from.offset, pageSize) : readImage(file, start, pageSize);
+    images.set(pgno, image);
   }
   return images;
 }
@@ -82,9 +81,4 @@ function readImage(file: FileHandle, position: number, pageSize: number): Uint8A
   if (got !== pageSize)
     throw MoonportError.of("storage_failed", `the WAL ended at ${position + got} while it was read`);
   return image;
-}
-
-function stepBytesOf(header: WalHeader): number {
-  const frameBytes = FRAME_HEADER_BYTES + header.pageSize;
-  return Math.floor(BUFFER_BYTES / frameBytes) * frameBytes;
 }

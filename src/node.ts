@@ -1,0 +1,272 @@
+/**
+ * One node: the composition root. It takes the folder's lock, makes sure of its bucket and fleet, loads the classes, and
+ * serves calls until it is stopped.
+ */
+import type { AppSource } from "./app-source.js";
+import { probeBucket } from "./bucket/probe.js";
+import { asMoonportError, MoonportError } from "./errors.js";
+import type { ObjectIdentity } from "./identity.js";
+import type { LuaClass, LuaEngine } from "./lua/contract.js";
+import { createLuaEngine } from "./lua/engine.js";
+import { luaLimits } from "./lua/limits.js";
+import type { CallReply, CallRequest, ClassInfo, Inspection, NodeApi, NodeStatus } from "./node-api.js";
+import type { NodeOptions } from "./node-options.js";
+import { Catalog } from "./object/catalog.js";
+import { EmptyObjects } from "./object/empty-objects.js";
+import { FilePool } from "./object/file-pool.js";
+import { inspectAbsent, inspectOpen } from "./object/inspect.js";
+import { LocalCopies } from "./object/local-copies.js";
+import type { ObjectContext } from "./object/object-context.js";
+import { Objects } from "./object/objects.js";
+import { type Reading, runReading } from "./object/reading.js";
+import { Claims } from "./shipping/claims.js";
+import { joinFleet } from "./shipping/fleet.js";
+import { PermitPool } from "./shipping/permits.js";
+import { PageImageCache } from "./shipping/wal/page-image-cache.js";
+import type { PlainValue, SqlRows, SqlValue } from "./values.js";
+import { VERSION } from "./version.js";
+import type { FolderLock } from "./world/folder.js";
+import { uuidv7 } from "./world/world.js";
+
+const LOCK_FILE = "lock";
+const STORE_LIST_MAX = 1_000;
+
+type Phase = "serving" | "stopping" | "stopped";
+
+export class MoonportNode implements NodeApi {
+  readonly session: string;
+  readonly #options: NodeOptions;
+  readonly #lock: FolderLock;
+  readonly #engine: LuaEngine;
+  readonly #catalog: Catalog;
+  readonly #files: FilePool;
+  readonly #context: ObjectContext;
+  readonly #objects: Objects;
+  readonly #empty: EmptyObjects;
+  #phase: Phase = "serving";
+  #stopped: Promise<void> | undefined;
+
+  /**
+   * Opens the data folder and begins to serve. Everything taken is given back when it throws.
+   * @throws MoonportError `folder_locked`, `bucket_unusable`, `bucket_failed`, `fleet_mismatch`, `class_invalid` (when
+   * `onClassError` is `refuse`; its details list every class that did not load), `storage_*`
+   */
+  static async open(options: NodeOptions): Promise<MoonportNode> {
+    const { world, bucket } = options;
+    world.folder.ensureDirectory(".");
+    const lock = world.folder.lock(LOCK_FILE);
+    try {
+      await bucket.start();
+      await probeBucket(bucket, world);
+      await joinFleet(bucket);
+      return new MoonportNode(options, lock);
+    } catch (error) {
+      await bucket.stop();
+      lock.release();
+      throw error;
+    }
+  }
+
+  private constructor(options: NodeOptions, lock: FolderLock) {
+    const { world, settings, bucket } = options;
+    this.#options = options;
+    this.#lock = lock;
+    this.session = uuidv7(world);
+    const observe = options.observer ?? (() => {});
+    this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log });
+    this.#catalog = new Catalog(this.#engine, observe);
+    this.#files = new FilePool(world, settings.OBJECT_FILES_OPEN_MAX, settings.CALL_TIMEOUT_MS);
+    this.#context = {
+      world,
+      settings,
+      log: world.log,
+      bucket,
+      claims: new Claims(world, bucket, this.session, settings),
+      catalog: this.#catalog,
+      // The embedded bucket commits together whatever arrives together: it bounds itself.
+      permits: bucket.atomic
+        ? undefined
+        : new PermitPool(settings.OBJECT_SHIP_CONCURRENCY, settings.OBJECT_SHIP_RESERVED),
+      images: new PageImageCache(settings.DELTA_CACHE_BYTES),
+      files: this.#files,
+      localCopies: new LocalCopies(world.folder, settings.LOCAL_BYTES_MAX),
+      observe,
+    };
+    this.#objects = new Objects(this.#context);
+    this.#empty = new EmptyObjects(this.#context);
+    this.#begin();
+  }
+
+  async call(request: CallRequest): Promise<CallReply> {
+    try {
+      return await this.#call(request);
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      const named = error.with({
+        object: request.object.id,
+        ...(request.callId !== undefined && { callId: request.callId }),
+      });
+      throw named;
+    }
+  }
+
+  async storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined> {
+    if (!(await this.#exists(object))) return undefined;
+    return this.#objects.read(object, (open) => open.tables.store.get(key));
+  }
+
+  async storeList(object: ObjectIdentity, prefix: string): Promise<readonly (readonly [string, PlainValue])[]> {
+    if (!(await this.#exists(object))) return [];
+    return this.#objects.read(object, (open) => open.tables.store.list(prefix, STORE_LIST_MAX));
+  }
+
+  async sql(object: ObjectIdentity, statement: string, parameters: readonly SqlValue[]): Promise<SqlRows> {
+    if (!(await this.#exists(object))) {
+      throw MoonportError.of("object_not_found", `${object.id} does not exist`, { object: object.id });
+    }
+    return this.#objects.read(object, (open) => open.database.all(statement, parameters, "console"));
+  }
+
+  async inspect(object: ObjectIdentity): Promise<Inspection> {
+    if (!(await this.#exists(object))) return inspectAbsent(object, await this.#objects.manifest(object));
+    return this.#objects.read(object, (open) => inspectOpen(open, this.#objects.resident(object)?.mailboxCalls ?? 0));
+  }
+
+  async destroy(object: ObjectIdentity): Promise<void> {
+    this.#assertServing();
+    this.#catalog.classOf(object.app, object.className);
+    await this.#objects.destroy(object);
+  }
+
+  async classes(): Promise<readonly ClassInfo[]> {
+    return this.#catalog.list();
+  }
+
+  async status(): Promise<NodeStatus> {
+    return {
+      version: VERSION,
+      session: this.session,
+      ready: this.#phase === "serving",
+      bucket: this.#options.bucket.name,
+      residents: this.#objects.residents,
+      openFiles: this.#files.size,
+      classes: this.#catalog.list().length,
+      classErrors: this.#catalog.faults().map(({ file, error }) => ({ file, message: error.message })),
+    };
+  }
+
+  /** Takes over the apps' classes between calls; one that does not load keeps its last good version. */
+  reload(apps: readonly AppSource[]): void {
+    this.#catalog.load(apps);
+  }
+
+  /**
+   * Stops: new calls are refused, running ones end, everything committed lands, within DRAIN_MS. What could not land is
+   * logged and its callers get `outcome_unknown`. Idempotent.
+   */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  #begin(): void {
+    try {
+      this.reload(this.#options.apps);
+      this.#refuseBrokenClasses();
+      this.#objects.start();
+    } catch (error) {
+      this.#engine.close();
+      throw error;
+    }
+  }
+
+  async #stop(): Promise<void> {
+    this.#phase = "stopping";
+    const { world, settings, bucket } = this.#options;
+    await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
+      world.log.error({ error: error.message }, "stopped with writes that have not landed");
+    });
+    this.#objects.abandon(MoonportError.of("node_stopping", "the node has stopped"));
+    this.#empty.close();
+    await bucket.stop();
+    this.#engine.close();
+    this.#lock.release();
+    this.#phase = "stopped";
+  }
+
+  #drainWithin(boundMs: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#options.world.timers.after(boundMs, () =>
+        reject(MoonportError.of("node_stopping", `not everything landed within ${boundMs} ms`)),
+      );
+      this.#objects
+        .drain()
+        .then(resolve, reject)
+        .finally(() => timer.cancel());
+    });
+  }
+
+  async #call(request: CallRequest): Promise<CallReply> {
+    this.#assertServing();
+    const { object, method } = request;
+    const lua = this.#catalog.classOf(object.app, object.className);
+    const access = this.#catalog.methodOf(lua, method);
+    if (access === "read") return { value: await this.#read(request, lua) };
+    if (request.mustRead === true) {
+      throw MoonportError.of("not_a_reading_method", `${object.className}.${method} is a writing method`, {
+        hint: "call it with POST",
+      });
+    }
+    const reply = await this.#objects.call(object, this.#input(request, access));
+    return reply.seq === undefined ? { value: reply.value } : { value: reply.value, seq: reply.seq };
+  }
+
+  async #read(request: CallRequest, lua: LuaClass): Promise<PlainValue> {
+    const { object, method, args, caller } = request;
+    const reading: Reading = { lua, method, args, caller };
+    if (this.#objects.canSkipMailbox(object, lua)) {
+      return this.#objects.read(object, (open) => runReading(this.#context, open, reading));
+    }
+    if (!(await this.#objects.exists(object))) {
+      return runReading(this.#context, this.#empty.fileFor(object, lua), reading);
+    }
+    // Migrations or hooks may have to run first, and only the task runs those.
+    return (await this.#objects.call(object, this.#input(request, "read"))).value;
+  }
+
+  #input(request: CallRequest, access: "write" | "read"): Parameters<Objects["call"]>[1] {
+    const { world, settings } = this.#options;
+    return {
+      method: request.method,
+      access,
+      args: request.args,
+      caller: request.caller,
+      callId: request.callId,
+      signal: request.signal,
+      expiresMs: world.clock.monotonicMs() + (request.timeoutMs ?? settings.CALL_TIMEOUT_MS),
+    };
+  }
+
+  async #exists(object: ObjectIdentity): Promise<boolean> {
+    this.#assertServing();
+    this.#catalog.classOf(object.app, object.className);
+    return this.#objects.exists(object);
+  }
+
+  #assertServing(): void {
+    if (this.#phase === "serving") return;
+    throw MoonportError.of("node_stopping", "the node is shutting down", { retryAfterMs: 1_000 });
+  }
+
+  #refuseBrokenClasses(): void {
+    const faults = this.#catalog.faults();
+    if (this.#options.onClassError === "report" || faults.length === 0) return;
+    const listed = faults.map(({ error }) => error.message);
+    throw MoonportError.of("class_invalid", listed.join("\n"), {
+      hint: "moonport dev keeps serving the classes that do load",
+      details: {
+        files: faults.map(({ file, error }) => ({ file, message: error.message, line: error.details?.line })),
+      },
+    });
+  }
+}

@@ -1,0 +1,307 @@
+/**
+ * One transaction over the calls that are waiting, each in a savepoint of its own (9-measured: it doubles a hot object's
+ * rate). Every call stays atomic: it runs in mailbox order, a throw rolls back its savepoint alone, each has its own seq.
+ *
+ * Nobody hears anything before COMMIT: a transaction that dies takes all of the burst with it, and nothing of it was told.
+ */
+import { asMoonportError, MoonportError } from "../errors.js";
+import type { LuaClass, LuaEntry } from "../lua/contract.js";
+import type { PlainValue } from "../values.js";
+import { CallHost } from "./call-host.js";
+import { deriveRow } from "./derive-row.js";
+import type { Mailbox } from "./mailbox.js";
+import type { ObjectContext } from "./object-context.js";
+import type { EmittedEvent, OpenObject } from "./open-object.js";
+import { type LuaEnd, runLua } from "./run-lua.js";
+import { wakeObject } from "./wake-object.js";
+import type { CallWork, DestroyWork, Outcome, Work } from "./work.js";
+
+export type BurstResult =
+  | {
+      readonly kind: "committed";
+      readonly outcomes: readonly Outcome[];
+      /** How many seqs the transaction takes: one for each call that wrote. */
+      readonly wroteSeqs: number;
+      readonly events: readonly EmittedEvent[];
+      /** The object was destroyed in it. */
+      readonly ends: boolean;
+      readonly isAwake: boolean;
+      /** The directory row's derivation failed for the first time. */
+      readonly retryRow: boolean;
+    }
+  /** Migrations or hooks failed: rolled back, the file is sound, every waiting call gets the error. */
+  | { readonly kind: "refused"; readonly error: MoonportError }
+  /** The residency is in doubt. Every call of the burst has been told. */
+  | { readonly kind: "broken"; readonly error: MoonportError };
+
+export class Burst {
+  readonly #context: ObjectContext;
+  readonly #open: OpenObject;
+  readonly #lua: LuaClass;
+  readonly #mailbox: Mailbox<Work>;
+  readonly #awakeAs: string | undefined;
+  readonly #outcomes: Outcome[] = [];
+  readonly #events: EmittedEvent[] = [];
+  #seqs = 0;
+  #ends = false;
+  #rowAsked = false;
+  #brokenBy: MoonportError | undefined;
+  #startMark = 0;
+  /** Taken from the mailbox and not yet among the outcomes. */
+  #current: CallWork | DestroyWork | undefined;
+
+  constructor(
+    context: ObjectContext,
+    open: OpenObject,
+    lua: LuaClass,
+    mailbox: Mailbox<Work>,
+    awakeAs: string | undefined,
+  ) {
+    this.#context = context;
+    this.#open = open;
+    this.#lua = lua;
+    this.#mailbox = mailbox;
+    this.#awakeAs = awakeAs;
+  }
+
+  /** Whether its transaction holds uncommitted writes: then reads beside the mailbox wait. */
+  get hasWritten(): boolean {
+    return this.#open.database.inTransaction && this.#open.database.wroteSince(this.#startMark);
+  }
+
+  /** The residency was lost while the burst was waiting for a slice. */
+  breakWith(error: MoonportError): void {
+    this.#brokenBy = error;
+  }
+
+  async run(): Promise<BurstResult> {
+    const { database } = this.#open;
+    try {
+      database.begin();
+      this.#startMark = database.writeMark;
+      const woke = await this.#wake();
+      if (woke !== undefined) return woke;
+      const preludeWrote = database.wroteSince(this.#startMark);
+      await this.#runCalls();
+      return this.#finish(preludeWrote);
+    } catch (error) {
+      return this.#die(asMoonportError(error));
+    }
+  }
+
+  /** Migrations and hooks, where they have not run. Their failure is the answer to whoever woke the object. */
+  async #wake(): Promise<BurstResult | undefined> {
+    if (this.#awakeAs === this.#lua.version) return undefined;
+    try {
+      const hosts = await wakeObject({
+        open: this.#open,
+        lua: this.#lua,
+        wasAwake: this.#awakeAs !== undefined,
+        run: (entry, host) => this.#execute(entry, [], host),
+        newHost: () => new CallHost(this.#context, this.#open, { kind: "system" }, "method"),
+      });
+      for (const host of hosts) this.#keepEvents(host, this.#open.committedSeq + 1);
+      return undefined;
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      this.#assertSound(error);
+      this.#open.database.rollback();
+      return { kind: "refused", error };
+    }
+  }
+
+  async #runCalls(): Promise<void> {
+    const { OBJECT_BURST_CALLS_MAX, OBJECT_BURST_MS, OBJECT_UNSHIPPED_BYTES_MAX } = this.#context.settings;
+    const { clock } = this.#context.world;
+    const isBehind = this.#open.isBehind(OBJECT_UNSHIPPED_BYTES_MAX);
+    const untilMs = clock.monotonicMs() + OBJECT_BURST_MS;
+    for (let count = 0; count < OBJECT_BURST_CALLS_MAX && !this.#ends; count++) {
+      const work = this.#mailbox.take();
+      if (work === undefined) return;
+      if (work.kind === "row") {
+        this.#rowAsked = true;
+        continue;
+      }
+      // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
+      this.#current = work;
+      const running = this.#perform(work, isBehind);
+      const outcome = running instanceof Promise ? await running : running;
+      this.#current = undefined;
+      this.#outcomes.push(outcome);
+      this.#assertSound(outcome.kind === "failed" ? outcome.error : undefined);
+      if (clock.monotonicMs() >= untilMs) return;
+    }
+  }
+
+  #perform(work: CallWork | DestroyWork, isBehind: boolean): Outcome | Promise<Outcome> {
+    if (work.kind === "destroy") {
+      this.#ends = true;
+      return { kind: "wrote", work, value: null, seq: this.#nextSeq() };
+    }
+    const refusal = this.#refusal(work, isBehind);
+    if (refusal !== undefined) return { kind: "failed", work, error: refusal };
+    const known = this.#knownReply(work);
+    if (known !== undefined) return known;
+    const { database } = this.#open;
+    database.savepoint();
+    const mark = database.writeMark;
+    const host = new CallHost(this.#context, this.#open, work.caller, work.access === "read" ? "read" : "method");
+    const end = this.#execute({ kind: "method", name: work.method }, work.args, host);
+    return end instanceof Promise
+      ? end.then((done) => this.#conclude(work, host, mark, done))
+      : this.#conclude(work, host, mark, end);
+  }
+
+  /** Why a call does not run although its turn has come. */
+  #refusal(work: CallWork, isBehind: boolean): MoonportError | undefined {
+    const object = this.#open.object.id;
+    if (work.signal?.aborted)
+      return MoonportError.of("caller_gone", `the caller of ${work.method} has gone`, { object });
+    if (this.#context.world.clock.monotonicMs() > work.expiresMs) {
+      return MoonportError.of("deadline_exceeded", `the deadline of ${work.method} passed in the mailbox`, { object });
+    }
+    if (isBehind && work.access === "write") {
+      return MoonportError.of("storage_behind", `${object} has too many writes that have not landed`, {
+        object,
+        hint: "the bucket does not take writes as fast as they come; try again later",
+        retryAfterMs: 1_000,
+      });
+    }
+    return undefined;
+  }
+
+  /** A call id that was seen before: its recorded reply, or why it may not run again. */
+  #knownReply(work: CallWork): Outcome | undefined {
+    if (work.callId === undefined || work.access === "read") return undefined;
+    try {
+      const known = this.#open.recordedReply(work.callId, work.method, work.args);
+      return known && { kind: "read", work, value: known.value, seq: known.seq };
+    } catch (error) {
+      return { kind: "failed", work, error: asMoonportError(error) };
+    }
+  }
+
+  #conclude(work: CallWork, host: CallHost, mark: number, end: LuaEnd): Outcome {
+    const { database } = this.#open;
+    host.close();
+    if (end.kind === "failed") return this.#undo(work, asMoonportError(end.error));
+    try {
+      const wrote = database.wroteSince(mark) || host.destroys;
+      if (!wrote) {
+        database.release();
+        return { kind: "read", work, value: end.value, seq: undefined };
+      }
+      return this.#keep(work, host, end.value);
+    } catch (error) {
+      return this.#undo(work, asMoonportError(error));
+    }
+  }
+
+  #keep(work: CallWork, host: CallHost, value: PlainValue): Outcome {
+    const seq = this.#open.committedSeq + this.#seqs + 1;
+    if (work.callId !== undefined) this.#open.recordReply(work.callId, work.method, work.args, value, seq);
+    this.#open.database.release();
+    this.#nextSeq();
+    this.#ends = host.destroys;
+    this.#keepEvents(host, seq);
+    return { kind: "wrote", work, value, seq };
+  }
+
+  #keepEvents(host: CallHost, seq: number): void {
+    for (const event of host.emitted) this.#events.push({ ...event, seq });
+  }
+
+  #undo(work: CallWork, error: MoonportError): Outcome {
+    this.#open.database.rollbackTo();
+    return { kind: "failed", work, error };
+  }
+
+  #nextSeq(): number {
+    this.#seqs++;
+    return this.#open.committedSeq + this.#seqs;
+  }
+
+  #finish(preludeWrote: boolean): BurstResult {
+    const { database } = this.#open;
+    this.#assertSound(undefined);
+    const callsWrote = this.#seqs > 0;
+    // A first call that wrote nothing leaves no object behind, migrations included.
+    const isStillborn = this.#open.isUnwritten && !callsWrote;
+    if (isStillborn) {
+      database.rollback();
+      return this.#committed({ isAwake: false, retryRow: false });
+    }
+    const derived = callsWrote || preludeWrote || this.#rowAsked ? this.#deriveRow() : undefined;
+    if (database.wroteSince(this.#startMark) && this.#seqs === 0) this.#nextSeq();
+    database.commit();
+    return this.#committed({ isAwake: true, retryRow: derived === "failed_first" });
+  }
+
+  #committed(fields: { isAwake: boolean; retryRow: boolean }): BurstResult {
+    return {
+      kind: "committed",
+      outcomes: this.#outcomes,
+      wroteSeqs: this.#seqs,
+      events: this.#events,
+      ends: this.#ends,
+      ...fields,
+    };
+  }
+
+  #deriveRow(): ReturnType<typeof deriveRow> | undefined {
+    if (this.#ends || this.#lua.directory === undefined) return undefined;
+    return deriveRow(this.#context, this.#open, this.#lua, this.#open.committedSeq + this.#seqs);
+  }
+
+  #execute(entry: LuaEntry, args: readonly PlainValue[], host: CallHost): LuaEnd | Promise<LuaEnd> {
+    const invocation = this.#lua.start(entry, args, host);
+    return runLua(this.#context.world, invocation, () => {
+      if (this.#brokenBy !== undefined) throw this.#brokenBy;
+    });
+  }
+
+  /** @param error of the call just run, which knows best what happened to the transaction */
+  #assertSound(error: MoonportError | undefined): void {
+    if (this.#brokenBy !== undefined) throw this.#brokenBy;
+    if (!this.#open.database.doomed) return;
+    throw error ?? MoonportError.of("call_doomed", "a statement ended the transaction");
+  }
+
+  /** Nothing of the burst is kept. Its last call hears why, the others may simply try again. */
+  #die(error: MoonportError): BurstResult {
+    this.#rollBackQuietly();
+    this.#current?.reject(error);
+    const last = this.#outcomes.at(-1);
+    for (const outcome of this.#outcomes) {
+      const isCulprit = outcome === last && outcome.kind === "failed";
+      outcome.work.reject(isCulprit || isStorageFault(error) ? error : undone(this.#open.object.id, error));
+    }
+    return { kind: "broken", error };
+  }
+
+  #rollBackQuietly(): void {
+    try {
+      this.#open.database.rollback();
+    } catch {
+      // The connection is thrown away in any case.
+    }
+  }
+}
+
+/** A full or broken disk is everybody's to know: trying again at once will not help. */
+function isStorageFault(error: MoonportError): boolean {
+  return error.code.startsWith("storage_") || error.code === "object_full";
+}
+
+function undone(object: string, cause: MoonportError): MoonportError {
+  return MoonportError.of(
+    "object_restarting",
+    `the transaction that the call shared with others died: ${cause.message}`,
+    {
+      object,
+      hint: "nothing of the call is kept; try again",
+      cause,
+      retryAfterMs: 100,
+    },
+  );
+}

@@ -1,0 +1,209 @@
+/** What one call may do to its object: the engine's {@link LuaCallHost} over the open file. Everything is in the call's transaction (O2). */
+import { MoonportError } from "../errors.js";
+import type { ObjectIdentity } from "../identity.js";
+import type {
+  Caller,
+  CallHost as LuaCallHost,
+  MessageRequest,
+  RowCursor,
+  TimerInfo,
+  TimerPlan,
+  TimerRequest,
+} from "../lua/contract.js";
+import type { ObjectDatabase } from "../store/object-database.js";
+import type { ObjectTables } from "../store/object-tables.js";
+import type { PlainValue, SqlParameters, SqlRows } from "../values.js";
+import { uuidv7 } from "../world/world.js";
+import { dueTimeMs } from "./due-time.js";
+import type { ObjectContext } from "./object-context.js";
+
+/** What a host needs of the file: an object's own, or the empty one of a key that was never written. */
+export interface HostFile {
+  readonly object: ObjectIdentity;
+  readonly database: ObjectDatabase;
+  readonly tables: ObjectTables;
+}
+
+export type HostContext = Pick<ObjectContext, "world" | "settings" | "catalog" | "log">;
+
+export class CallHost implements LuaCallHost {
+  readonly object: ObjectIdentity;
+  readonly caller: Caller;
+  readonly startedMs: number;
+  readonly #context: HostContext;
+  readonly #file: HostFile;
+  readonly #access: "method" | "read";
+  readonly #emitted: { number: number; name: string; data: PlainValue }[] = [];
+  #timersSet = 0;
+  #messagesSent = 0;
+  #destroys = false;
+  #random: (() => number) | undefined;
+  #isClosed = false;
+
+  constructor(context: HostContext, file: HostFile, caller: Caller, access: "method" | "read") {
+    this.#context = context;
+    this.#file = file;
+    this.#access = access;
+    this.object = file.object;
+    this.caller = caller;
+    this.startedMs = context.world.clock.wallMs();
+  }
+
+  get emitted(): readonly { number: number; name: string; data: PlainValue }[] {
+    return this.#emitted;
+  }
+
+  get destroys(): boolean {
+    return this.#destroys;
+  }
+
+  /** The call is over: what Lua code may have kept of this host does nothing any more. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  sqlExec(sql: string, parameters: SqlParameters): { changes: number; lastId: number } {
+    this.#assertOpen();
+    return this.#file.database.exec(sql, parameters, this.#access);
+  }
+
+  sqlAll(sql: string, parameters: SqlParameters): SqlRows {
+    this.#assertOpen();
+    return this.#file.database.all(sql, parameters, this.#access);
+  }
+
+  sqlOne(sql: string, parameters: SqlParameters): SqlRows {
+    this.#assertOpen();
+    return this.#file.database.one(sql, parameters, this.#access);
+  }
+
+  sqlEach(sql: string, parameters: SqlParameters): RowCursor {
+    this.#assertOpen();
+    return this.#file.database.each(sql, parameters, this.#access);
+  }
+
+  storeGet(key: string): PlainValue | undefined {
+    this.#assertOpen();
+    return this.#file.tables.store.get(key);
+  }
+
+  storeSet(key: string, value: PlainValue): void {
+    this.#assertWriting("state.store.set");
+    this.#file.tables.store.set(key, value);
+  }
+
+  storeDelete(key: string): boolean {
+    this.#assertWriting("state.store.delete");
+    return this.#file.tables.store.delete(key);
+  }
+
+  storeList(prefix: string): readonly (readonly [string, PlainValue])[] {
+    this.#assertOpen();
+    return this.#file.tables.store.list(prefix);
+  }
+
+  storeSetVolatile(key: string, value: PlainValue): void {
+    this.#assertWriting("state.store.set_volatile");
+    this.#file.tables.store.setVolatile(key, value);
+  }
+
+  storeAppendVolatile(key: string, text: string): void {
+    this.#assertWriting("state.store.append_volatile");
+    this.#file.tables.store.appendVolatile(key, text);
+  }
+
+  emit(event: string, data: PlainValue): void {
+    this.#assertWriting("emit");
+    this.#bound("events", this.#emitted.length);
+    const number = this.#file.tables.events.append(event, data, this.startedMs);
+    this.#emitted.push({ number, name: event, data });
+  }
+
+  scheduleSet(request: TimerRequest): number {
+    this.#assertWriting("schedule");
+    this.#bound("timers", this.#timersSet++);
+    this.#assertOwnMethod(request.method);
+    return this.#file.tables.timers.set(request, dueTimeMs(request.plan, this.startedMs));
+  }
+
+  scheduleCancel(idOrName: number | string): boolean {
+    this.#assertWriting("schedule.cancel");
+    return this.#file.tables.timers.cancel(idOrName);
+  }
+
+  scheduleMove(idOrName: number | string, plan: TimerPlan): boolean {
+    this.#assertWriting("schedule.move");
+    return this.#file.tables.timers.move(idOrName, plan, dueTimeMs(plan, this.startedMs));
+  }
+
+  scheduleList(): readonly TimerInfo[] {
+    this.#assertOpen();
+    return this.#file.tables.timers.list();
+  }
+
+  send(request: MessageRequest): void {
+    this.#assertWriting("send");
+    this.#bound("messages", this.#messagesSent++);
+    const { catalog } = this.#context;
+    catalog.methodOf(catalog.classOf(this.object.app, request.className), request.method);
+    const { className, key, method, args, delayMs = 0 } = request;
+    const id = request.id ?? this.uuid();
+    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs: this.startedMs + delayMs });
+  }
+
+  destroy(): void {
+    this.#assertWriting("destroy");
+    this.#destroys = true;
+  }
+
+  random(): number {
+    this.#random ??= seeded(this.#context.world.random.bytes(4));
+    return this.#random();
+  }
+
+  uuid(): string {
+    return uuidv7(this.#context.world);
+  }
+
+  log(level: "debug" | "info" | "warn" | "error", text: string): void {
+    this.#context.log[level]({ object: this.object.id }, text);
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw MoonportError.of("method_error", "this call has ended; state belongs to a running call");
+  }
+
+  #assertWriting(what: string): void {
+    this.#assertOpen();
+    if (this.#access !== "read") return;
+    throw MoonportError.of("read_only", `${what} in a reading method`, {
+      hint: "reading methods change nothing; define the method on the class itself instead of on .read",
+    });
+  }
+
+  #bound(what: string, already: number): void {
+    const max = this.#context.settings.CALL_EVENTS_MAX;
+    if (already < max) return;
+    throw MoonportError.of("too_large", `one call may make ${max} ${what} at most`);
+  }
+
+  /** A timer that names no method would fail when it fires, when nobody looks. */
+  #assertOwnMethod(method: string): void {
+    const { methods } = this.#context.catalog.classOf(this.object.app, this.object.className);
+    if (methods.get(method) === "write") return;
+    throw MoonportError.of("method_not_found", `${this.object.className} has no writing method "${method}"`, {
+      hint: "a timer calls a writing method of its own object; a private one (leading underscore) is fine",
+    });
+  }
+}
+
+/** A call's own random numbers: mulberry32 (Tommy Ettinger), from four bytes of the world's randomness. */
+function seeded(seed: Uint8Array): () => number {
+  let state = new DataView(seed.buffer, seed.byteOffset).getUint32(0);
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,26 @@
+/** What all objects of a node share. Made by the composition root. */
+import type { Bucket } from "../bucket/bucket.js";
+import type { Observer } from "../observation.js";
+import type { Settings } from "../settings/settings.js";
+import type { Claims } from "../shipping/claims.js";
+import type { PermitPool } from "../shipping/permits.js";
+import type { PageImageCache } from "../shipping/wal/page-image-cache.js";
+import type { World } from "../world/world.js";
+import type { Catalog } from "./catalog.js";
+import type { FilePool } from "./file-pool.js";
+import type { LocalCopies } from "./local-copies.js";
+
+export interface ObjectContext {
+  readonly world: World;
+  readonly settings: Settings;
+  readonly log: World["log"];
+  readonly bucket: Bucket;
+  readonly claims: Claims;
+  readonly catalog: Catalog;
+  /** Absent where the bucket bounds itself. */
+  readonly permits: PermitPool | undefined;
+  readonly images: PageImageCache;
+  readonly files: FilePool;
+  readonly localCopies: LocalCopies;
+  readonly observe: Observer;
+}

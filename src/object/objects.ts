@@ -1,0 +1,143 @@
+/**
+ * The objects of a node: which are resident, who gets a call, who leaves.
+ *
+ * Residents are bounded by NODE_RESIDENT_MAX and leave after OBJECT_IDLE_MS without use. Leaving is shipping, closing and
+ * forgetting; the claim stays with the session. A key that was never written answers reading methods from an empty
+ * database, without claim or file.
+ */
+import { MoonportError } from "../errors.js";
+import type { ObjectIdentity } from "../identity.js";
+import type { LuaClass } from "../lua/contract.js";
+import type { Manifest } from "../shipping/manifest.js";
+import { deferred } from "../world/deferred.js";
+import type { Timer } from "../world/world.js";
+import type { ObjectContext } from "./object-context.js";
+import { type ReadWork, ResidentObject } from "./resident-object.js";
+import type { CallWork, Reply } from "./work.js";
+
+export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject">;
+
+export class Objects {
+  readonly #context: ObjectContext;
+  /** In order of last use. */
+  readonly #residents = new Map<string, ResidentObject>();
+  #sweep: Timer | undefined;
+
+  constructor(context: ObjectContext) {
+    this.#context = context;
+  }
+
+  get residents(): number {
+    return this.#residents.size;
+  }
+
+  start(): void {
+    this.#context.localCopies.scan();
+    this.#armSweep();
+  }
+
+  resident(object: ObjectIdentity): ResidentObject | undefined {
+    return this.#residents.get(object.id);
+  }
+
+  /** The object's record in the bucket, as last known to this session or as it stands there. */
+  async manifest(object: ObjectIdentity): Promise<Manifest | undefined> {
+    return this.#context.claims.peek(object);
+  }
+
+  /** Whether the object has content, committed here or standing in the bucket. */
+  async exists(object: ObjectIdentity): Promise<boolean> {
+    const open = this.#residents.get(object.id)?.openFile;
+    if (open !== undefined) return !open.isUnwritten;
+    const manifest = await this.manifest(object);
+    return manifest !== undefined && !manifest.destroyed && manifest.pages > 0;
+  }
+
+  /** Through the mailbox. @throws MoonportError */
+  async call(object: ObjectIdentity, input: CallInput): Promise<Reply> {
+    const reply = deferred<Reply>();
+    this.#admit(object).submit({ ...input, kind: "call", resolve: reply.resolve, reject: reply.reject });
+    return reply.promise;
+  }
+
+  /** @throws MoonportError `object_not_found` */
+  async destroy(object: ObjectIdentity): Promise<void> {
+    if (!(await this.exists(object))) {
+      throw MoonportError.of("object_not_found", `${object.id} does not exist`, { object: object.id });
+    }
+    const reply = deferred<Reply>();
+    this.#admit(object).submit({ kind: "destroy", resolve: reply.resolve, reject: reply.reject });
+    await reply.promise;
+  }
+
+  /** Beside the mailbox, of an object that exists. */
+  async read<T>(object: ObjectIdentity, work: ReadWork<T>): Promise<T> {
+    return this.#admit(object).read(work);
+  }
+
+  /** Whether a reading method may run beside the mailbox at once: nothing must be migrated or woken first. */
+  canSkipMailbox(object: ObjectIdentity, lua: LuaClass): boolean {
+    return this.#residents.get(object.id)?.isAwakeAs(lua) === true;
+  }
+
+  /** Everything lands and closes; rejects with the first object that could not. */
+  async drain(): Promise<void> {
+    this.#sweep?.cancel();
+    const results = await Promise.allSettled([...this.#residents.values()].map((resident) => resident.drain()));
+    const failed = results.find((result) => result.status === "rejected");
+    if (failed !== undefined) throw failed.reason;
+    this.#residents.clear();
+  }
+
+  /** Gives up whatever is left: its callers hear that the outcome is unknown. */
+  abandon(cause: MoonportError): void {
+    this.#sweep?.cancel();
+    for (const resident of this.#residents.values()) resident.abandon(cause);
+    this.#residents.clear();
+  }
+
+  #admit(object: ObjectIdentity): ResidentObject {
+    const known = this.#residents.get(object.id);
+    if (known !== undefined) return known;
+    if (this.#residents.size >= this.#context.settings.NODE_RESIDENT_MAX) this.#makeRoom();
+    const resident = new ResidentObject(this.#context, object, (used) => this.#used(used));
+    this.#residents.set(object.id, resident);
+    return resident;
+  }
+
+  #makeRoom(): void {
+    for (const [id, resident] of this.#residents) {
+      if (!resident.tryLeave()) continue;
+      this.#residents.delete(id);
+      return;
+    }
+    throw MoonportError.of("node_full", `all ${this.#residents.size} resident objects are in use`, {
+      hint: "raise NODE_RESIDENT_MAX if the machine has the memory for it",
+      retryAfterMs: 1_000,
+    });
+  }
+
+  #used(resident: ResidentObject): void {
+    if (!this.#residents.delete(resident.object.id)) return;
+    this.#residents.set(resident.object.id, resident);
+  }
+
+  #armSweep(): void {
+    const everyMs = Math.max(10, this.#context.settings.OBJECT_IDLE_MS / 4);
+    this.#sweep = this.#context.world.timers.after(everyMs, () => {
+      this.#leaveIdle();
+      this.#context.claims.trim((id) => this.#residents.has(id));
+      this.#armSweep();
+    });
+  }
+
+  /** The longest unused come first, so the walk ends at the first one that is young enough. */
+  #leaveIdle(): void {
+    const { clock } = this.#context.world;
+    const idleSinceMs = clock.monotonicMs() - this.#context.settings.OBJECT_IDLE_MS;
+    for (const [id, resident] of this.#residents) {
+      if (resident.lastUsedMs > idleSinceMs) return;
+      if (resident.tryLeave()) this.#residents.delete(id);
+    }
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * An object's file while it is open: the database with the kernel's tables in it, the cargo that reads its WAL, and the
+ * shipper that lands what it commits.
+ */
+import { asMoonportError, MoonportError } from "../errors.js";
+import type { ObjectIdentity } from "../identity.js";
+import { BucketLeg } from "../shipping/bucket-leg.js";
+import type { Claim } from "../shipping/claims.js";
+import { ObjectCargo } from "../shipping/object-cargo.js";
+import type { ObjectLoad } from "../shipping/object-load.js";
+import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
+import { type Landed, Shipper } from "../shipping/shipper.js";
+import { hashArguments } from "../store/call-ids.js";
+import { ObjectDatabase } from "../store/object-database.js";
+import { ObjectTables } from "../store/object-tables.js";
+import type { PlainValue } from "../values.js";
+import type { ObjectContext } from "./object-context.js";
+
+export interface EmittedEvent {
+  readonly number: number;
+  readonly name: string;
+  readonly data: PlainValue;
+  readonly seq: number;
+}
+
+export interface OpenObjectEvents {
+  landed(open: OpenObject, carried: ObjectLoad["carried"]): void;
+  broken(open: OpenObject, error: MoonportError): void;
+}
+
+export class OpenObject {
+  readonly object: ObjectIdentity;
+  readonly path: string;
+  readonly claim: Claim;
+  readonly database: ObjectDatabase;
+  readonly tables: ObjectTables;
+  readonly cargo: ObjectCargo;
+  readonly shipper: Shipper<ObjectLoad>;
+  readonly #context: ObjectContext;
+  readonly #events: OpenObjectEvents;
+  /** Last committed seq. */
+  #committedSeq: number;
+  /** Events committed and not yet landed, for whoever watches the node (G1). */
+  #unlandedEvents: EmittedEvent[] = [];
+
+  /**
+   * Claims the object, brings its file to the manifest's position and opens it.
+   * @throws MoonportError `moved`, `bucket_failed`, `object_corrupt`, `storage_*`
+   */
+  static async open(context: ObjectContext, object: ObjectIdentity, events: OpenObjectEvents): Promise<OpenObject> {
+    const claim = await context.claims.claim(object);
+    const local = await bringToPosition(context.world, context.bucket, claim);
+    context.localCopies.opened(local.path);
+    const database = ObjectDatabase.open(context.world.folder, local.path, context.settings);
+    try {
+      return new OpenObject(context, claim, database, local.ledger, events);
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  }
+
+  private constructor(
+    context: ObjectContext,
+    claim: Claim,
+    database: ObjectDatabase,
+    ledger: Awaited<ReturnType<typeof bringToPosition>>["ledger"],
+    events: OpenObjectEvents,
+  ) {
+    const { world, settings, bucket, log } = context;
+    this.#context = context;
+    this.#events = events;
+    this.object = claim.object;
+    this.path = database.path;
+    this.claim = claim;
+    this.database = database;
+    this.tables = new ObjectTables(database, settings);
+    this.#committedSeq = claim.manifest.seq;
+    this.cargo = new ObjectCargo({
+      world,
+      settings,
+      claim,
+      database,
+      ledger,
+      images: context.images.imagesOf(),
+      committedSeq: () => this.#committedSeq,
+    });
+    this.shipper = new Shipper<ObjectLoad>({
+      world,
+      settings,
+      ...(context.permits && { permits: context.permits }),
+      cargo: this.cargo,
+      leg: new BucketLeg(world, bucket, claim, log),
+      events: {
+        landed: (landed) => this.#landed(landed),
+        failed: (error, failures, stopped) => this.#failed(error, failures, stopped),
+        broken: (error) => events.broken(this, asMoonportError(error)),
+      },
+    });
+  }
+
+  get committedSeq(): number {
+    return this.#committedSeq;
+  }
+
+  /** Whether nothing was ever committed to it (or nothing since it was destroyed). */
+  get isUnwritten(): boolean {
+    return this.#committedSeq === this.claim.manifest.seq && this.claim.manifest.pages === 0;
+  }
+
+  /** Whether flights fail while the WAL has grown beyond `bytesMax`. */
+  isBehind(bytesMax: number): boolean {
+    return this.shipper.state !== "idle" && this.cargo.walBytes() > bytesMax;
+  }
+
+  /** After COMMIT. */
+  commit(seqs: number, events: readonly EmittedEvent[]): void {
+    this.#committedSeq += seqs;
+    for (const event of events) this.#unlandedEvents.push(event);
+    this.shipper.committed();
+  }
+
+  /** The transaction just committed destroyed the object. */
+  end(): void {
+    this.cargo.endAt(this.#committedSeq);
+  }
+
+  /** What a call of this id replied, if it ran. @throws MoonportError `id_conflict`, `id_expired` */
+  recordedReply(
+    callId: string,
+    method: string,
+    args: readonly PlainValue[],
+  ): { value: PlainValue; seq: number } | undefined {
+    const found = this.tables.callIds.lookup(callId, method, hashArguments(args));
+    switch (found.kind) {
+      case "unknown":
+        return undefined;
+      case "hit":
+        return { value: found.reply, seq: found.seq };
+      case "conflict":
+        throw MoonportError.of("id_conflict", `call id ${callId} was used for another method or other arguments`, {
+          hint: "make a fresh id for every call, and repeat one only with the same method and arguments",
+        });
+      case "expired":
+        throw MoonportError.of("id_expired", `call id ${callId} is older than what the object remembers`, {
+          hint: "whether it ran is no longer known; read the object's state",
+        });
+    }
+  }
+
+  recordReply(callId: string, method: string, args: readonly PlainValue[], reply: PlainValue, seq: number): void {
+    const atMs = this.#context.world.clock.wallMs();
+    this.tables.callIds.record({ id: callId, method, argsHash: hashArguments(args), reply, seq, atMs });
+  }
+
+  /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */
+  close(cause: MoonportError): void {
+    this.shipper.end(cause);
+    this.database.close();
+    this.cargo.close();
+  }
+
+  removeFile(): void {
+    this.#context.localCopies.opened(this.path);
+    removeLocalFile(this.#context.world, this.path);
+  }
+
+  #landed(landed: Landed<ObjectLoad>): void {
+    const { load } = landed;
+    this.#tellEvents(load.toSeq);
+    if (load.carried !== "tombstone") {
+      this.#context.observe({
+        kind: "landed",
+        object: this.object.id,
+        epoch: this.claim.manifest.epoch,
+        seq: load.toSeq,
+        flight: landed.flight,
+        ticketsReleased: landed.ticketsReleased,
+        sinceCommitMs: landed.sinceCommitMs,
+        bytes: load.bytes,
+        carried: load.carried,
+      });
+    }
+    this.#events.landed(this, load.carried);
+  }
+
+  #tellEvents(landedSeq: number): void {
+    let count = 0;
+    while (count < this.#unlandedEvents.length && (this.#unlandedEvents[count] as EmittedEvent).seq <= landedSeq)
+      count++;
+    for (const { number, name, data } of this.#unlandedEvents.splice(0, count)) {
+      this.#context.observe({ kind: "event", object: this.object.id, number, name, data });
+    }
+  }
+
+  #failed(error: Error, failures: number, stopped: boolean): void {
+    const fields = { object: this.object.id, failures, error: error.message };
+    if (stopped) this.#context.log.error(fields, "shipping stopped; the next write starts it again");
+    else this.#context.log.warn(fields, "a flight failed and will be tried again");
+  }
+}

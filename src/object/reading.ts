@@ -1,0 +1,26 @@
+/** A reading method run beside the mailbox, read-only, on whatever file it is given. */
+import { asMoonportError } from "../errors.js";
+import type { Caller, LuaClass } from "../lua/contract.js";
+import type { PlainValue } from "../values.js";
+import { CallHost, type HostContext, type HostFile } from "./call-host.js";
+import { type LuaEnd, runLua } from "./run-lua.js";
+
+export interface Reading {
+  readonly lua: LuaClass;
+  readonly method: string;
+  readonly args: readonly PlainValue[];
+  readonly caller: Caller;
+}
+
+/** @throws MoonportError what the method throws */
+export function runReading(context: HostContext, file: HostFile, reading: Reading): PlainValue | Promise<PlainValue> {
+  const host = new CallHost(context, file, reading.caller, "read");
+  const conclude = (end: LuaEnd): PlainValue => {
+    host.close();
+    if (end.kind === "failed") throw asMoonportError(end.error);
+    return end.value;
+  };
+  const invocation = reading.lua.start({ kind: "method", name: reading.method }, reading.args, host);
+  const end = runLua(context.world, invocation, () => {});
+  return end instanceof Promise ? end.then(conclude) : conclude(end);
+}

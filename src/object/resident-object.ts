@@ -1,0 +1,378 @@
+/**
+ * One resident object: its mailbox, the one task that drains it, and its file while that is open.
+ *
+ * Promises:
+ * - O1: one call at a time; a method runs to its end before the next starts.
+ * - G3: the task never waits on a gate; it hands outcome and ticket on and takes the next call.
+ * - A residency in doubt (failed commit, doomed transaction, lost ownership) is broken: nothing more is served from that
+ *   file, calls that waited get a retryable error, the next call activates the object afresh.
+ */
+import { asMoonportError, MoonportError } from "../errors.js";
+import type { ObjectIdentity } from "../identity.js";
+import type { LuaClass } from "../lua/contract.js";
+import { yieldTurn } from "../world/world.js";
+import { Burst, type BurstResult } from "./burst.js";
+import type { FileHolder } from "./file-pool.js";
+import { Mailbox } from "./mailbox.js";
+import type { ObjectContext } from "./object-context.js";
+import { OpenObject } from "./open-object.js";
+import { notDurableYet, tellThroughGate, type Work } from "./work.js";
+
+type State =
+  | { readonly kind: "closed" }
+  | { readonly kind: "opening"; readonly done: Promise<OpenObject> }
+  | { readonly kind: "open"; readonly open: OpenObject }
+  /** A tombstone is on its way: nothing runs until it has landed. */
+  | { readonly kind: "ending"; readonly open: OpenObject }
+  /** What was committed still ships; then the file is thrown away. */
+  | { readonly kind: "breaking"; readonly done: Promise<void> };
+
+const CLOSED: State = { kind: "closed" };
+
+/** What a read beside the mailbox does with the open file. */
+export type ReadWork<T> = (open: OpenObject) => T | Promise<T>;
+
+export class ResidentObject implements FileHolder {
+  readonly object: ObjectIdentity;
+  lastUsedMs: number;
+  readonly #context: ObjectContext;
+  readonly #used: (resident: ResidentObject) => void;
+  readonly #mailbox: Mailbox<Work>;
+  #state: State = CLOSED;
+  /** Version of the class whose migrations and hooks have run in this residency. */
+  #awakeAs: string | undefined;
+  #isPumping = false;
+  #burst: Burst | undefined;
+  #activeReads = 0;
+  /** Reads that wait for a writer's end. */
+  #waitingReads: (() => void)[] = [];
+  /** The task waiting for reads to end. */
+  #readsEnded: (() => void) | undefined;
+
+  /** @param used called at every use, so that the residents stay in order of last use */
+  constructor(context: ObjectContext, object: ObjectIdentity, used: (resident: ResidentObject) => void) {
+    this.#context = context;
+    this.#used = used;
+    this.object = object;
+    this.#mailbox = new Mailbox(object.id, context.settings.OBJECT_MAILBOX_MAX);
+    this.lastUsedMs = context.world.clock.monotonicMs();
+  }
+
+  get mailboxCalls(): number {
+    return this.#mailbox.size;
+  }
+
+  /** The open file, if calls may run on it now. */
+  get openFile(): OpenObject | undefined {
+    return this.#state.kind === "open" ? this.#state.open : undefined;
+  }
+
+  /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
+  isAwakeAs(lua: LuaClass): boolean {
+    return this.#state.kind === "open" && this.#awakeAs === lua.version;
+  }
+
+  /** Puts work into the mailbox. @throws MoonportError `mailbox_full` */
+  submit(work: Work): void {
+    this.#mailbox.put(work);
+    this.#touch();
+    this.#pump();
+  }
+
+  /**
+   * Runs a read beside the mailbox, and answers once what it saw is durable (G1).
+   * @throws MoonportError `mailbox_full`, `not_durable_yet`, whatever opening or the read itself throws
+   */
+  async read<T>(work: ReadWork<T>): Promise<T> {
+    this.#touch();
+    const open = await this.#opened();
+    if (this.#mustWaitForWriter()) await this.#writerEnded();
+    if (this.#state.kind !== "open" || this.#state.open !== open) return this.read(work);
+    try {
+      const value = await this.#runRead(work, open);
+      await this.#throughReadGate(open);
+      return value;
+    } catch (error) {
+      await this.#throughReadGate(open);
+      throw error;
+    }
+  }
+
+  tryCloseFile(): boolean {
+    const state = this.#state;
+    if (state.kind !== "open" || this.#isPumping || this.#activeReads > 0 || this.#mailbox.size > 0) return false;
+    if (!state.open.shipper.clean || !state.open.cargo.settleFile()) return false;
+    this.#context.localCopies.closed(state.open.path, state.open.database.sizeBytes());
+    this.#closeNow(state.open, residencyEnded(this.object.id));
+    return true;
+  }
+
+  /** Whether nothing would be lost if this object were forgotten now; closes its file on the way. */
+  tryLeave(): boolean {
+    if (this.#isPumping || this.#mailbox.size > 0) return false;
+    return this.#state.kind === "closed" || this.tryCloseFile();
+  }
+
+  /** Waits for the mailbox to empty and everything to land, then closes. Rejects when shipping fails. */
+  async drain(): Promise<void> {
+    while (this.#isPumping || this.#mailbox.size > 0) await yieldTurn(this.#context.world);
+    if (this.#state.kind === "opening") await this.#state.done.catch(() => undefined);
+    if (this.#state.kind === "breaking") await this.#state.done;
+    if (this.#state.kind === "ending") await this.#state.open.shipper.drain();
+    if (this.#state.kind !== "open") return;
+    const { open } = this.#state;
+    await open.shipper.drain();
+    while (!this.tryLeave()) await yieldTurn(this.#context.world);
+  }
+
+  /** The node goes away without waiting any longer: waiters hear that the outcome is unknown. */
+  abandon(cause: MoonportError): void {
+    for (const work of this.#mailbox.takeAll()) work.reject(cause);
+    if (this.#state.kind === "open" || this.#state.kind === "ending") this.#closeNow(this.#state.open, cause);
+  }
+
+  // The task
+
+  #pump(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    void this.#drainMailbox();
+  }
+
+  async #drainMailbox(): Promise<void> {
+    // Calls that arrive in one turn of the loop ride one burst.
+    await Promise.resolve();
+    try {
+      while (this.#mailbox.size > 0) {
+        const open = await this.#opened();
+        await this.#runBurst(open);
+        if (this.#mailbox.size > 0) await yieldTurn(this.#context.world);
+      }
+    } catch (error) {
+      const coded = asMoonportError(error);
+      for (const work of this.#mailbox.takeAll()) work.reject(coded);
+    } finally {
+      this.#isPumping = false;
+      this.#context.files.offer(this);
+    }
+  }
+
+  async #runBurst(open: OpenObject): Promise<void> {
+    if (this.#activeReads > 0) await this.#readsHaveEnded();
+    const lua = this.#context.catalog.classOf(this.object.app, this.object.className);
+    const burst = new Burst(this.#context, open, lua, this.#mailbox, this.#awakeAs);
+    this.#burst = burst;
+    const result = await burst.run();
+    this.#burst = undefined;
+    this.#touch();
+    try {
+      this.#settleBurst(open, lua, result);
+    } finally {
+      this.#letReadsRun();
+    }
+  }
+
+  /** After the transaction: what was committed goes to the shipper, and every caller to the gate. */
+  #settleBurst(open: OpenObject, lua: LuaClass, result: BurstResult): void {
+    if (result.kind === "committed") {
+      this.#awakeAs = result.isAwake ? lua.version : undefined;
+      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events);
+      if (result.ends) this.#endWith(open);
+      if (result.retryRow) this.#retryRowLater();
+      for (const outcome of result.outcomes) tellThroughGate(open, outcome);
+      open.shipper.transactionEnded();
+    } else {
+      open.shipper.transactionEnded();
+      if (result.kind === "broken") this.#break(open, result.error);
+      else throw result.error;
+    }
+  }
+
+  #retryRowLater(): void {
+    const { world, settings } = this.#context;
+    world.timers.after(settings.DIRECTORY_RETRY_MS, () => {
+      // Only while it is here: the next activation derives the row anyway.
+      if (this.#state.kind === "open" && this.#mailbox.size === 0) this.submit({ kind: "row", reject() {} });
+    });
+  }
+
+  // The file
+
+  #opened(): Promise<OpenObject> | OpenObject {
+    switch (this.#state.kind) {
+      case "open":
+        return this.#state.open;
+      case "opening":
+        return this.#state.done;
+      case "ending":
+        return this.#state.open.shipper.drain().then(
+          () => this.#opened(),
+          (cause: Error) => Promise.reject(notDurableYet(this.object.id, cause)),
+        );
+      case "breaking":
+        return this.#state.done.then(() => this.#opened());
+      case "closed":
+        return this.#open();
+    }
+  }
+
+  #open(): Promise<OpenObject> {
+    const done = this.#openFile();
+    this.#state = { kind: "opening", done };
+    done.then(
+      (open) => {
+        this.#state = { kind: "open", open };
+      },
+      () => {
+        this.#state = CLOSED;
+        this.#context.files.release(this);
+      },
+    );
+    return done;
+  }
+
+  async #openFile(): Promise<OpenObject> {
+    await this.#context.files.acquire(this);
+    return OpenObject.open(this.#context, this.object, {
+      landed: (open, carried) => {
+        if (carried === "tombstone") this.#hasEnded(open);
+        else this.#context.files.offer(this);
+      },
+      broken: (open, error) => this.#lost(open, error),
+    });
+  }
+
+  #closeNow(open: OpenObject, cause: MoonportError): void {
+    this.#state = CLOSED;
+    open.close(cause);
+    this.#context.files.release(this);
+  }
+
+  /** The object was destroyed in the transaction just committed: its last flight carries the tombstone. */
+  #endWith(open: OpenObject): void {
+    this.#state = { kind: "ending", open };
+    this.#awakeAs = undefined;
+    open.end();
+  }
+
+  #hasEnded(open: OpenObject): void {
+    this.#closeNow(open, residencyEnded(this.object.id));
+    open.removeFile();
+    this.#letReadsRun();
+  }
+
+  /** The file is in doubt: what it had committed before is still shipped from its WAL, then it is thrown away. */
+  #break(open: OpenObject, error: MoonportError): void {
+    const { log } = this.#context;
+    log.warn({ object: this.object.id, code: error.code }, `residency broken: ${error.message}`);
+    this.#awakeAs = undefined;
+    const done = this.#shipRest(open).then(() => {
+      this.#closeNow(open, residencyEnded(this.object.id));
+      this.#discardFile(open);
+    });
+    this.#state = { kind: "breaking", done };
+    for (const work of this.#mailbox.takeAll()) work.reject(residencyEnded(this.object.id, error));
+  }
+
+  async #shipRest(open: OpenObject): Promise<void> {
+    open.cargo.distrustConnection();
+    try {
+      await open.shipper.drain();
+    } catch (error) {
+      const fields = { object: this.object.id, error: (error as Error).message };
+      this.#context.log.error(fields, "committed writes could not be shipped before the file was given up");
+    }
+  }
+
+  /** A disk that is full or read-only may refuse this too; the next activation then fails and says so. */
+  #discardFile(open: OpenObject): void {
+    try {
+      open.removeFile();
+    } catch (error) {
+      this.#context.log.warn({ object: this.object.id, error: (error as Error).message }, "local file not removed");
+    }
+  }
+
+  /** The shipper gave up for good: another owner, or a WAL that cannot be read. */
+  #lost(open: OpenObject, error: MoonportError): void {
+    this.#context.claims.forget(this.object);
+    this.#awakeAs = undefined;
+    for (const work of this.#mailbox.takeAll()) work.reject(residencyEnded(this.object.id, error));
+    if (this.#burst !== undefined) return this.#burst.breakWith(error);
+    if (this.#state.kind === "breaking") return;
+    this.#closeNow(open, error);
+    this.#discardFile(open);
+    this.#letReadsRun();
+  }
+
+  // Reads beside the mailbox
+
+  async #runRead<T>(work: ReadWork<T>, open: OpenObject): Promise<T> {
+    this.#activeReads++;
+    try {
+      return await work(open);
+    } finally {
+      this.#readEnded();
+    }
+  }
+
+  #mustWaitForWriter(): boolean {
+    return this.#readsEnded !== undefined || this.#burst?.hasWritten === true;
+  }
+
+  /** @throws MoonportError `mailbox_full` */
+  #writerEnded(): Promise<void> {
+    if (this.#waitingReads.length >= this.#context.settings.OBJECT_MAILBOX_MAX) {
+      throw MoonportError.of("mailbox_full", `${this.object.id} has ${this.#waitingReads.length} reads waiting`, {
+        object: this.object.id,
+        retryAfterMs: 1_000,
+      });
+    }
+    return new Promise((resolve) => void this.#waitingReads.push(resolve));
+  }
+
+  #letReadsRun(): void {
+    const waiting = this.#waitingReads;
+    this.#waitingReads = [];
+    for (const run of waiting) run();
+  }
+
+  #readsHaveEnded(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#readsEnded = resolve;
+    });
+  }
+
+  #readEnded(): void {
+    this.#activeReads--;
+    if (this.#activeReads > 0) return;
+    this.#readsEnded?.();
+    this.#readsEnded = undefined;
+    this.#context.files.offer(this);
+  }
+
+  #throughReadGate(open: OpenObject): Promise<void> | undefined {
+    if (open.shipper.clean) return undefined;
+    return new Promise((resolve, reject) => {
+      open.shipper.readGate({
+        release: resolve,
+        fail: (cause) => reject(notDurableYet(this.object.id, cause)),
+      });
+    });
+  }
+
+  #touch(): void {
+    this.lastUsedMs = this.#context.world.clock.monotonicMs();
+    this.#context.files.touch(this);
+    this.#used(this);
+  }
+}
+
+function residencyEnded(object: string, cause?: MoonportError): MoonportError {
+  return MoonportError.of("object_restarting", `the residency of ${object} ended before the call's turn came`, {
+    object,
+    hint: "try again: the next call activates it afresh",
+    cause,
+    retryAfterMs: 100,
+  });
+}

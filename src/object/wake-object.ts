@@ -1,0 +1,47 @@
+/**
+ * What runs before an object's first call in a residency, in that call's transaction: the migrations it lacks, `on_create`
+ * the first time ever, `on_wake` each time it woke. A new class version runs the migrations alone.
+ */
+import { asMoonportError, MoonportError } from "../errors.js";
+import type { LuaClass, LuaEntry } from "../lua/contract.js";
+import { applyMigrations } from "../store/migrations.js";
+import type { CallHost } from "./call-host.js";
+import type { OpenObject } from "./open-object.js";
+import type { LuaEnd } from "./run-lua.js";
+
+export interface WakeParts {
+  readonly open: OpenObject;
+  readonly lua: LuaClass;
+  /** Already served calls in this residency, under another version of the class. */
+  readonly wasAwake: boolean;
+  run(entry: LuaEntry, host: CallHost): LuaEnd | Promise<LuaEnd>;
+  newHost(): CallHost;
+}
+
+/** @throws MoonportError `migration_mismatch`, `migration_failed`, `hook_failed`; the caller rolls back */
+export async function wakeObject(parts: WakeParts): Promise<CallHost[]> {
+  const { open, lua } = parts;
+  const { meta } = open.tables;
+  applyMigrations(open.database, meta, lua);
+  const hosts: CallHost[] = [];
+  if (meta.get("created") !== true) {
+    meta.set("created", true);
+    if (lua.hooks.on_create) hosts.push(await runHook(parts, "on_create"));
+  }
+  if (!parts.wasAwake && lua.hooks.on_wake) hosts.push(await runHook(parts, "on_wake"));
+  if (meta.get("class_version") !== lua.version) meta.set("class_version", lua.version);
+  return hosts;
+}
+
+async function runHook(parts: WakeParts, name: "on_create" | "on_wake"): Promise<CallHost> {
+  const host = parts.newHost();
+  const end = await parts.run({ kind: "hook", name }, host);
+  host.close();
+  if (end.kind === "returned") return host;
+  const cause = asMoonportError(end.error);
+  throw MoonportError.of("hook_failed", `${name} of ${parts.lua.name} failed: ${cause.message}`, {
+    cause,
+    object: parts.open.object.id,
+    ...(cause.details && { details: cause.details }),
+  });
+}
