@@ -91,7 +91,7 @@ async function tryOnce(bucket: Bucket, write: ResolvableWrite): Promise<TryResul
   try {
     if (!bucket.atomic) await writeAhead(bucket, beside);
     const outcome = await bucket.write([...(bucket.atomic ? beside : []), { key, bytes, condition }]);
-    if (outcome.kind === "lost") return outcome;
+    if (outcome.kind === "lost") return { kind: "lost" };
     return { kind: "landed", version: outcome.versions.at(-1) as Version };
   } catch (error) {
     return { kind: mayHaveLanded(error) ? "unknown" : "refused", error };

@@ -33,7 +33,7 @@ export function openBucketFile(
   file: string,
   options: { readonly busyTimeoutMs: number; readonly write: boolean },
 ): Database {
-  if (options.write) fs.mkdirSync(path.dirname(file), { recursive: true });
+  if (options.write) ensureFolder(path.dirname(path.resolve(file)));
   const database = new SqliteDatabase(file, { timeout: options.busyTimeoutMs, fileMustExist: !options.write });
   try {
     if (options.write) prepareFile(database);
@@ -42,6 +42,22 @@ export function openBucketFile(
   } catch (error) {
     database.close();
     throw error;
+  }
+}
+
+/** SQLite makes durable what lies in the file's folder; that the folder itself is there is ours to see to. */
+function ensureFolder(folder: string): void {
+  const firstMade = fs.mkdirSync(folder, { recursive: true });
+  if (firstMade === undefined) return;
+  for (
+    let parent = path.dirname(folder);
+    parent.length >= path.dirname(firstMade).length;
+    parent = path.dirname(parent)
+  ) {
+    const descriptor = fs.openSync(parent, "r");
+    fs.fsyncSync(descriptor);
+    fs.closeSync(descriptor);
+    if (parent === path.dirname(parent)) return;
   }
 }
 
