@@ -585,10 +585,10 @@ export class KernelStatement {
 }
 
 function configure(connection: Database, limits: DatabaseLimits): void {
+  // Before anything that may touch the WAL, so that its index lives in memory and there is no -shm file.
+  connection.pragma("locking_mode = EXCLUSIVE");
   connection.pragma(`page_size = ${PAGE_BYTES}`);
   connection.pragma("synchronous = OFF");
-  // Before the WAL is first touched, so that its index lives in memory and there is no -shm file.
-  connection.pragma("locking_mode = EXCLUSIVE");
   connection.pragma("journal_mode = WAL");
   connection.pragma("wal_autocheckpoint = 0");
   connection.pragma(`cache_size = -${CACHE_KIB}`);

@@ -11,6 +11,8 @@ const FAMILIES: readonly (readonly [prefix: string, code: ErrorCode, sentence: s
   ["SQLITE_CANTOPEN", "storage_readonly", "the object's file cannot be opened"],
   ["SQLITE_PERM", "storage_readonly", "the object's file may not be accessed"],
   ["SQLITE_AUTH", "storage_readonly", "the object's file may not be accessed"],
+  // What an exclusive lock on a file that could only be opened for reading comes to.
+  ["SQLITE_IOERR_LOCK", "storage_readonly", "the object's file cannot be locked for writing"],
   ["SQLITE_FULL", "storage_full", "the disk is full"],
   ["SQLITE_IOERR", "storage_failed", "reading or writing the object's file failed"],
   ["SQLITE_NOMEM", "storage_failed", "SQLite ran out of memory"],

@@ -1,0 +1,178 @@
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { temporaryFolder } from "../support/temporary-folder.js";
+import { errorOf, ObjectFile } from "./object-file.js";
+
+const TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, a)";
+const isRoot = process.getuid?.() === 0;
+
+/** A file system of its own; mounting one is root's alone, so the tests on it are skipped, and named so, for everyone else. */
+function smallDisk(kib: number): string {
+  const mount = temporaryFolder();
+  execFileSync("mount", ["-t", "tmpfs", "-o", `size=${kib}k`, "tmpfs", mount]);
+  onTestFinished(() => void execFileSync("umount", ["-l", mount]));
+  return mount;
+}
+
+function fillUntilRefused(file: ObjectFile, bytes: number): void {
+  for (;;) file.database.exec("INSERT INTO t (a) VALUES (zeroblob(?))", [bytes]);
+}
+
+/** What holds of a database whose transaction ended under its calls. */
+function expectDoomed(file: ObjectFile): void {
+  const { database } = file;
+  expect(database.doomed).toBe(true);
+  for (const action of [
+    () => database.exec("INSERT INTO t (a) VALUES (1)", []),
+    () => database.all("SELECT 1", []),
+    () => file.tables.store.set("a", 1),
+    () => database.savepoint(),
+    () => database.commit(),
+    () => database.begin(),
+  ]) {
+    expect(errorOf(action).code).toBe("call_doomed");
+  }
+  // The owner's way out: end the call, end the burst, close; none of it may throw.
+  database.rollbackTo();
+  database.rollback();
+}
+
+describe("a database that reaches OBJECT_BYTES_MAX", () => {
+  test.each([500, 100_000])(
+    "dooms the burst with object_full, rows of %i bytes, and keeps what was committed",
+    (bytes) => {
+      const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
+      file.migrate(TABLE);
+      file.call(() => file.database.exec("INSERT INTO t (a) VALUES ('kept')", []));
+      file.database.begin();
+      file.database.savepoint();
+      const error = errorOf(() => fillUntilRefused(file, bytes));
+      expect(error.code).toBe("object_full");
+      expect(error.message).toMatch(/OBJECT_BYTES_MAX/);
+      expectDoomed(file);
+      file.reopen();
+      expect(file.value("SELECT count(*) FROM t")).toBe(1);
+      expect(file.folder.list(".").sort()).toEqual(["object.db", "object.db-wal"]);
+      file.call(() => file.database.exec("DELETE FROM t", []));
+    },
+  );
+
+  test("is full for the kernel's own rows too", () => {
+    const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
+    file.database.begin();
+    const value = "x".repeat(10_000);
+    expect(errorOf(() => Array.from({ length: 20 }, (_, n) => file.tables.store.set(`k${n}`, value))).code).toBe(
+      "object_full",
+    );
+    expectDoomed(file);
+  });
+
+  test("forgets what it remembered of the doomed transaction", () => {
+    const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
+    file.migrate(TABLE);
+    file.call(() => file.tables.store.set("a", "committed"));
+    file.database.begin();
+    file.tables.store.set("a", "doomed");
+    errorOf(() => fillUntilRefused(file, 100_000));
+    file.reopen();
+    expect(file.tables.store.get("a")).toBe("committed");
+  });
+});
+
+describe.skipIf(!isRoot)("a full disk (needs root to mount a small one)", () => {
+  test("at the commit is storage_full, dooms the database, and leaves what was committed before", () => {
+    const file = new ObjectFile({}, smallDisk(256));
+    file.migrate(TABLE);
+    file.call(() => file.database.exec("INSERT INTO t (a) VALUES ('kept')", []));
+    file.database.begin();
+    file.database.exec("INSERT INTO t (a) VALUES (zeroblob(400000))", []);
+    expect(errorOf(() => file.database.commit()).code).toBe("storage_full");
+    expectDoomed(file);
+    file.reopen();
+    expect(file.database.all("SELECT a FROM t", []).rows).toEqual([["kept"]]);
+    file.call(() => file.database.exec("INSERT INTO t (a) VALUES ('space again')", []));
+    expect(file.value("SELECT count(*) FROM t")).toBe(2);
+  });
+
+  test("inside a transaction that outgrows the page cache is storage_full, not object_full", () => {
+    const file = new ObjectFile({}, smallDisk(1_024));
+    file.migrate(TABLE);
+    file.database.begin();
+    file.database.savepoint();
+    expect(errorOf(() => fillUntilRefused(file, 10_000)).code).toBe("storage_full");
+    expectDoomed(file);
+    file.reopen();
+    expect(file.value("SELECT count(*) FROM t")).toBe(0);
+    file.database.verify();
+  });
+
+  test("refuses to make a new object, in words that say so", () => {
+    const root = smallDisk(64);
+    fs.writeFileSync(path.join(root, "ballast"), new Uint8Array(60 * 1_024));
+    expect(
+      errorOf(() => new ObjectFile({}, root).migrate(TABLE, "INSERT INTO t (a) VALUES (zeroblob(9000))")).code,
+    ).toBe("storage_full");
+  });
+
+  test("that became read-only is storage_readonly, for objects that are there and for new ones", () => {
+    const root = smallDisk(1_024);
+    const file = new ObjectFile({}, root);
+    file.migrate(TABLE);
+    file.database.close();
+    execFileSync("mount", ["-o", "remount,ro", root]);
+    expect(errorOf(() => file.reopen()).code).toBe("storage_readonly");
+    expect(errorOf(() => new ObjectFile({}, root, "other.db")).code).toBe("storage_readonly");
+  });
+});
+
+describe("a damaged file", () => {
+  function damaged(damage: (bytes: Buffer) => void): ObjectFile {
+    const file = new ObjectFile();
+    file.migrate(TABLE, "CREATE INDEX t_a ON t (a)");
+    file.call(() => {
+      for (let n = 0; n < 200; n++) file.database.exec("INSERT INTO t (a) VALUES (?)", [`row ${n}`]);
+    });
+    file.database.close();
+    const absolute = file.folder.absolute(file.path);
+    const bytes = fs.readFileSync(absolute);
+    damage(bytes);
+    fs.writeFileSync(absolute, bytes);
+    return file;
+  }
+
+  test("that is no database is object_corrupt when it is opened", () => {
+    const file = damaged((bytes) => bytes.fill(7, 0, 100));
+    expect(errorOf(() => file.reopen()).code).toBe("object_corrupt");
+  });
+
+  test("is found by verify, and by a statement that meets the damage", () => {
+    const file = damaged((bytes) => bytes.fill(0xff, 3 * 1_024, 9 * 1_024));
+    file.reopen();
+    expect(errorOf(() => file.database.verify()).code).toBe("object_corrupt");
+    file.database.begin();
+    expect(errorOf(() => file.database.all("SELECT a FROM t ORDER BY a", [])).code).toBe("object_corrupt");
+    expectDoomed(file);
+  });
+
+  test("that is whole passes verify", () => {
+    const file = damaged(() => {});
+    file.reopen();
+    file.database.verify();
+  });
+});
+
+test("opening what must exist and does not is an error that names the file", () => {
+  const file = new ObjectFile();
+  const open = () => file.databaseAt("missing.db");
+  expect(errorOf(open).code).toBe("storage_readonly");
+  expect(errorOf(open).message).toMatch(/missing\.db/);
+  expect(file.folder.list(".")).not.toContain("missing.db");
+});
+
+test("a folder where the file should be is no database", () => {
+  const file = new ObjectFile();
+  file.folder.ensureDirectory("folder.db");
+  expect(errorOf(() => file.databaseAt("folder.db")).code).toBe("storage_readonly");
+});
