@@ -1,6 +1,6 @@
 /**
  * A real SQLite database shipped as an object is: captured after commits into a snapshot and segments, and restored from
- * them. `verify` restores everything and compares it with what SQLite itself says the database is.
+ * them. `verify` restores everything and compares it byte for byte with what SQLite makes of the file and its WAL.
  */
 import fs from "node:fs";
 import os from "node:os";
@@ -32,6 +32,10 @@ export class ShippedObject {
   snapshot: { readonly seq: number; readonly bytes: Uint8Array } | undefined;
   ledger: PageLedger;
   seq = 0;
+  segmentsMade = 0;
+  snapshotsNeeded = 0;
+  /** The caller knows of commits since the last flight: if the WAL does not, it was checkpointed away by a stranger. */
+  isWritten = false;
 
   constructor(options: ShippedOptions = {}) {
     this.pageSize = options.pageSize ?? 1024;
@@ -62,18 +66,43 @@ export class ShippedObject {
   ship(): Captured {
     const captured = this.capture.capture();
     if (captured.kind === "pages") this.#addSegment(captured.pages, captured.finalPages);
-    if (captured.kind === "snapshot_needed") this.takeSnapshot();
+    if (captured.kind === "snapshot_needed") this.snapshotsNeeded += 1;
+    if (captured.kind === "snapshot_needed" || (captured.kind === "nothing" && this.isWritten)) this.takeSnapshot();
+    this.isWritten = false;
     return captured;
   }
 
+  /** A snapshot, if one is needed, has to wait: it would hold what is not committed. */
+  shipInTransaction(): void {
+    const captured = this.capture.capture();
+    if (captured.kind === "pages") this.#addSegment(captured.pages, captured.finalPages);
+  }
+
   takeSnapshot(): void {
-    const bytes = this.database.serialize();
+    const bytes = this.serialize();
     this.capture.startAfterSnapshot();
     this.seq += 1;
     this.snapshot = { seq: this.seq, bytes };
     this.segments.length = 0;
     this.images.drop();
     this.ledger = PageLedger.ofBytes(bytes, this.pageSize);
+  }
+
+  /** The page cache may hold another content of free pages than the file and the WAL do: it has to go first. */
+  serialize(): Buffer {
+    this.database.pragma("shrink_memory");
+    return this.database.serialize();
+  }
+
+  /** What the next life would find: file and WAL through a connection of its own. */
+  content(): Buffer {
+    const copy = this.absolute("copy.db");
+    fs.copyFileSync(this.absolute("object.db"), copy);
+    if (fs.existsSync(this.walFile())) fs.copyFileSync(this.walFile(), `${copy}-wal`);
+    const database = new SqliteDatabase(copy);
+    const bytes = database.serialize();
+    database.close();
+    return bytes;
   }
 
   /** @returns whether it was done; only after everything was captured */
@@ -88,7 +117,7 @@ export class ShippedObject {
   /** Ships what is left, restores all and compares. */
   verify(): void {
     this.ship();
-    this.verifyAsShipped(this.database.serialize());
+    this.verifyAsShipped(this.content());
   }
 
   /** Restores what was shipped so far and compares it with `expected`. */
@@ -96,7 +125,7 @@ export class ShippedObject {
     this.restore("restored.db");
     const restored = fs.readFileSync(this.absolute("restored.db"));
     expect(restored.length).toBe(expected.length);
-    expect(restored.equals(expected), "the restored file is what SQLite serializes").toBe(true);
+    expect(restored.equals(expected), "the restored file is what the database is").toBe(true);
     expect(PageLedger.ofBytes(expected, this.pageSize).identity()).toBe(this.ledger.identity());
     if (expected.length === 0) return;
     const check = new SqliteDatabase(this.absolute("restored.db"));
@@ -131,6 +160,7 @@ export class ShippedObject {
     const identityBefore = this.ledger.identity();
     this.ledger.apply(pages, finalPages);
     this.seq += 1;
+    this.segmentsMade += 1;
     const head = {
       epoch: 1,
       fromSeq: this.seq,

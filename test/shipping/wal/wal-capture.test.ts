@@ -1,6 +1,7 @@
 import fs from "node:fs";
 import SqliteDatabase from "better-sqlite3";
 import { afterEach, describe, expect, test } from "vitest";
+import { PageLedger } from "../../../src/shipping/wal/page-identity.js";
 import type { Captured } from "../../../src/shipping/wal/wal-capture.js";
 import { ShippedObject, type ShippedOptions } from "./shipped-object.js";
 
@@ -344,7 +345,7 @@ describe("files that grow and shrink", () => {
     if (captured.kind !== "pages") throw new Error("expected pages");
     expect(Math.max(...captured.pages.keys())).toBeLessThanOrEqual(captured.finalPages);
     expect(captured.finalPages).toBeLessThan(20);
-    object.verifyAsShipped(object.database.serialize());
+    object.verifyAsShipped(object.content());
     object.checkpoint();
     insert(object, 50, 900);
     object.verify();
@@ -360,7 +361,7 @@ describe("files that grow and shrink", () => {
       insert(object, 10 + round, 900);
       if (round % 2 === 0) {
         expect(object.ship().kind).toBe("pages");
-        object.verifyAsShipped(object.database.serialize());
+        object.verifyAsShipped(object.content());
       }
     }
     object.verify();
@@ -384,6 +385,44 @@ describe("files that grow and shrink", () => {
     object.ship();
     object.database.exec("UPDATE rows SET body = randomblob(10) WHERE id % 3 = 0");
     object.verify();
+  });
+});
+
+describe("free pages", () => {
+  /** Leaves pages in SQLite's cache, rolled back and then freed, that are otherwise in the file and the WAL. */
+  function churn(object: ShippedObject): void {
+    const { database } = object;
+    const remove = (count: number) =>
+      database.prepare("DELETE FROM rows WHERE id IN (SELECT id FROM rows ORDER BY body LIMIT ?)").run(count);
+    insert(object, 3, 1346);
+    database.exec("UPDATE rows SET body = x'' WHERE id < 3");
+    database.exec("CREATE INDEX IF NOT EXISTS by_body ON rows (body)");
+    remove(3);
+    database.exec("BEGIN; SAVEPOINT half");
+    database.exec("INSERT INTO rows (body) SELECT randomblob(246) FROM (VALUES (1),(2),(3),(4))");
+    remove(4);
+    database.exec("ROLLBACK TO half; RELEASE half; INSERT INTO rows (body) VALUES (randomblob(246)); COMMIT");
+  }
+
+  test("are shipped as the file and the WAL hold them, whatever the page cache says", () => {
+    for (let life = 0; life < 20; life++) {
+      const object = withTable({ autoVacuum: true });
+      spillEarly(object);
+      churn(object);
+      object.verify();
+    }
+  });
+
+  test("are in a snapshot as the file and the WAL hold them, so that its identity is that of the file", () => {
+    for (let life = 0; life < 20; life++) {
+      const object = withTable({ autoVacuum: true });
+      spillEarly(object);
+      churn(object);
+      object.takeSnapshot();
+      expect(object.checkpoint()).toBe(true);
+      const file = fs.readFileSync(object.absolute("object.db"));
+      expect(PageLedger.ofBytes(file, 1024).identity()).toBe(object.ledger.identity());
+    }
   });
 });
 
@@ -437,7 +476,7 @@ describe("a damaged WAL", () => {
       const object = withTable();
       insert(object, 1, 50);
       object.ship();
-      const shipped = object.database.serialize();
+      const shipped = object.content();
       insert(object, 1, 50);
       const captured = captureDamaged(object, (wal) => wal.subarray(0, wal.length - missing));
       expect(captured.kind).toBe("nothing");
@@ -477,7 +516,7 @@ describe("a damaged WAL", () => {
     const object = withTable();
     insert(object, 1, 50);
     const end = object.capture.walBytes();
-    const whole = object.database.serialize();
+    const whole = object.content();
     insert(object, 1, 50);
     const wal = fs.readFileSync(object.walFile());
     wal[end + 100] = (wal[end + 100] ?? 0) ^ 1;
