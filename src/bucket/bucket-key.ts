@@ -3,7 +3,7 @@ import { assert, MoonportError } from "../errors.js";
 import type { BucketWrite } from "./bucket.js";
 
 /** S3's bound, which the others keep too so that a history can move between them. */
-export const BUCKET_KEY_BYTES_MAX = 1_024;
+const BUCKET_KEY_BYTES_MAX = 1_024;
 
 /** @throws MoonportError `bad_key` */
 export function checkBucketKey(key: string): void {

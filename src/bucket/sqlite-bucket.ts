@@ -19,11 +19,9 @@ import {
 } from "./bucket.js";
 import { checkBucketKey, checkWrites } from "./bucket-key.js";
 import { rechunked } from "./rechunked.js";
-import type { StoreAnswer } from "./sqlite-protocol.js";
+import { PART_BYTES_MAX, type StoreAnswer } from "./sqlite-protocol.js";
 import { WorkerLane } from "./worker-lane.js";
 
-/** Size of a stored part of a large object, and so of what a stream holds in memory. */
-const STREAM_PART_BYTES = 1024 * 1024;
 /** How often a bucket looks for what dead processes left half staged. */
 const SWEEP_INTERVAL_MS = 60_000;
 
@@ -100,7 +98,7 @@ export class SqliteBucket implements Bucket {
     let part = 0;
     let small: Uint8Array | undefined;
     try {
-      for await (const { bytes, last } of rechunked(parts, STREAM_PART_BYTES)) {
+      for await (const { bytes, last } of rechunked(parts, PART_BYTES_MAX)) {
         if (last && part === 0) small = bytes;
         else body = await this.#stage(body, part++, bytes);
       }

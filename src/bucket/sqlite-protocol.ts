@@ -7,6 +7,9 @@
  */
 import type { FailureOutcome, Version, WriteCondition } from "./bucket.js";
 
+/** Largest part of a large object: bounds what one message of a stream holds in memory. */
+export const PART_BYTES_MAX = 1024 * 1024;
+
 export interface StoreWrite<Bytes = Uint8Array> {
   readonly key: string;
   readonly bytes: Bytes;

@@ -27,7 +27,7 @@ const SCHEMA = `
 `;
 
 /** The file is not one that this version can use. */
-export class UnusableFile extends Error {}
+class UnusableFile extends Error {}
 
 export function openBucketFile(
   file: string,

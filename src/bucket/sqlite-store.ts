@@ -7,13 +7,17 @@
  */
 import type { Database, Statement } from "better-sqlite3";
 import type { FailureOutcome, Version, WriteCondition } from "./bucket.js";
-import type { ChangeRequest, StoreAnswer, StoreFailure, StoreWrite } from "./sqlite-protocol.js";
+import {
+  type ChangeRequest,
+  PART_BYTES_MAX,
+  type StoreAnswer,
+  type StoreFailure,
+  type StoreWrite,
+} from "./sqlite-protocol.js";
 import { openBucketFile, storageFaultOf } from "./sqlite-schema.js";
 
 /** A larger value lies in parts: above about a quarter of a page, SQLite would spill it out of the row anyway. */
 const ROW_BYTES_MAX = 900;
-/** Largest single part: bounds what is held in memory for one message of a stream. */
-export const PART_BYTES_MAX = 1024 * 1024;
 /** Parts are numbered below this within their body: 32 GiB an object, and room for 2^48 bodies in SQLite's integers. */
 const PARTS_MAX = 2 ** 15;
 /** Parts freed in one step, so that dropping a large object does not hold up the groups behind it. */
@@ -36,7 +40,7 @@ export class SqliteStore {
   #changes = 0;
   #garbage = true;
 
-  /** @throws UnusableFile, or SQLite's own errors */
+  /** @throws SQLite's own errors, and one of ours for a file that is no bucket */
   constructor(file: string, busyTimeoutMs: number) {
     this.#database = openBucketFile(file, { busyTimeoutMs, write: true });
     this.#sql = statements(this.#database);

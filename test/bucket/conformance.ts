@@ -17,7 +17,7 @@ export function textOf(bytes: Uint8Array | undefined): string | undefined {
   return bytes && new TextDecoder().decode(bytes);
 }
 
-export function versionOf(outcome: WriteOutcome): Version {
+function versionOf(outcome: WriteOutcome): Version {
   if (outcome.kind !== "landed") throw new Error(`the write of ${outcome.key} lost its condition`);
   return outcome.versions[0] as Version;
 }

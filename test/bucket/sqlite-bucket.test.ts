@@ -95,7 +95,7 @@ describe("bounds", () => {
 
   test("a file that another process holds too long refuses the group, and the next one lands", async () => {
     const file = newFile();
-    const bucket = await started(file, { BUCKET_TIMEOUT_MS: 200 });
+    const bucket = await started(file, { BUCKET_TIMEOUT_MS: 2_000 });
     const release = holdFile(file);
     await expect(put(bucket, "a", "x")).rejects.toMatchObject({
       code: "bucket_failed",
