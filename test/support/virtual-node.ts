@@ -1,0 +1,117 @@
+/** A whole node under virtual time with a memory bucket: calls, crashes, restarts. */
+import type { AppSource } from "../../src/app-source.js";
+import { readAppSource } from "../../src/app-source.js";
+import type { Bucket } from "../../src/bucket/bucket.js";
+import { MemoryBucket, type MemoryBucketOptions } from "../../src/bucket/memory-bucket.js";
+import { identityOf } from "../../src/identity.js";
+import { MoonportNode } from "../../src/node.js";
+import type { CallReply, CallRequest } from "../../src/node-api.js";
+import type { Observation } from "../../src/observation.js";
+import { resolveSettings } from "../../src/settings/settings.js";
+import { VirtualTime } from "../../src/testing/virtual-time.js";
+import { VirtualWorld } from "../../src/testing/virtual-world.js";
+import type { PlainValue } from "../../src/values.js";
+import { RealFolder } from "../../src/world/real-folder.js";
+import { temporaryFolder } from "./temporary-folder.js";
+
+export interface VirtualNodeOptions {
+  readonly settings?: Readonly<Record<string, number>>;
+  readonly bucket?: MemoryBucketOptions;
+  /** Lua by class name; default the repository's `classes/`. */
+  readonly classes?: Readonly<Record<string, string>>;
+  readonly seed?: number;
+  readonly onClassError?: "refuse" | "report";
+}
+
+export class VirtualNode {
+  readonly time = new VirtualTime();
+  readonly bucket: MemoryBucket;
+  readonly observations: Observation[] = [];
+  world: VirtualWorld;
+  node!: MoonportNode;
+  readonly #options: VirtualNodeOptions;
+
+  private constructor(options: VirtualNodeOptions) {
+    this.#options = options;
+    const seed = options.seed ?? 1;
+    this.world = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed });
+    // The bucket lives in a world of its own: a node's crash does not touch it.
+    const cloud = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed: seed + 1_000_000 });
+    this.bucket = new MemoryBucket(cloud, options.bucket);
+  }
+
+  static async start(options: VirtualNodeOptions = {}): Promise<VirtualNode> {
+    const virtual = new VirtualNode(options);
+    await virtual.bucket.start();
+    await virtual.open();
+    return virtual;
+  }
+
+  async open(apps: readonly AppSource[] = [this.#app()]): Promise<void> {
+    const opening = MoonportNode.open({
+      world: this.world,
+      bucket: unstoppable(this.bucket),
+      apps,
+      settings: resolveSettings(this.#options.settings),
+      onClassError: this.#options.onClassError ?? "refuse",
+      observer: (observation) => void this.observations.push(observation),
+    });
+    this.node = await this.time.until(opening);
+  }
+
+  /** A reply promise; nothing happens until virtual time is driven. */
+  start(
+    target: string,
+    method: string,
+    args: readonly PlainValue[] = [],
+    more: Partial<CallRequest> = {},
+  ): Promise<CallReply> {
+    const [className = "", ...key] = target.split("/");
+    const object = identityOf("default", className, key.join("/"));
+    const reply = this.node.call({ object, method, args, caller: { kind: "client" }, ...more });
+    reply.catch(() => {});
+    return reply;
+  }
+
+  /** The value of a call, driving time until it is there. */
+  async call(target: string, method: string, ...args: PlainValue[]): Promise<PlainValue> {
+    return (await this.time.until(this.start(target, method, args))).value;
+  }
+
+  async stop(): Promise<void> {
+    await this.time.until(this.node.stop());
+  }
+
+  /** The power goes. Replies still under way never come. */
+  crash(): void {
+    this.world = this.world.crash();
+  }
+
+  #app(): AppSource {
+    const { classes } = this.#options;
+    if (classes === undefined) return readAppSource("default", new RealFolder("."));
+    const sources = Object.entries(classes).map(([name, text]) => ({
+      app: "default",
+      name,
+      file: `classes/${name}.lua`,
+      text,
+    }));
+    return { app: "default", classes: sources };
+  }
+}
+
+/** The bucket as a store of its own: a node that stops leaves it running for the next. */
+function unstoppable(bucket: MemoryBucket): Bucket {
+  return {
+    name: bucket.name,
+    atomic: bucket.atomic,
+    start: async () => {},
+    stop: async () => {},
+    get: (key) => bucket.get(key),
+    write: (writes) => bucket.write(writes),
+    writeStream: (key, parts) => bucket.writeStream(key, parts),
+    readStream: (key) => bucket.readStream(key),
+    list: (prefix, options) => bucket.list(prefix, options),
+    delete: (keys) => bucket.delete(keys),
+  };
+}
