@@ -208,7 +208,7 @@ export class StoreMap {
     const sources = (["_mp_store", "_mp_volatile"] as const).filter((table) => this.#tables.has(table));
     if (sources.length === 0) return [];
     const selects = sources.map(
-      (table) => `SELECT key FROM ${table} WHERE key >= ? AND key < ? || CAST(x'ff' AS TEXT)`,
+      (table) => `SELECT DISTINCT key FROM ${table} WHERE key >= ? AND key < ? || CAST(x'ff' AS TEXT)`,
     );
     const bounds = sources.flatMap(() => [prefix, prefix]);
     return this.#database
