@@ -41,5 +41,6 @@ function ownValue(decoded: unknown): PlainValue {
   }
   if (Array.isArray(decoded)) return decoded.map(ownValue);
   if (decoded instanceof Uint8Array) return new Uint8Array(decoded);
-  return decoded as null | boolean | number | string;
+  if (decoded === null || typeof decoded !== "object") return decoded as null | boolean | number | string;
+  throw new TypeError("the value is of a kind that is never stored");
 }

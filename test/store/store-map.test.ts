@@ -86,6 +86,23 @@ describe("state.store", () => {
     expect(file.tables.store.list("")).toEqual([]);
   });
 
+  test("forgets what a later call read of an earlier one, when their whole burst is rolled back", () => {
+    const file = new ObjectFile();
+    const { database, tables } = file;
+    file.call(() => tables.store.set("a", "committed"));
+    database.begin();
+    database.savepoint();
+    tables.store.set("a", "of the first call");
+    database.release();
+    database.savepoint();
+    database.rollbackTo();
+    database.savepoint();
+    expect(tables.store.get("a")).toBe("of the first call");
+    database.release();
+    database.rollback();
+    expect(tables.store.get("a")).toBe("committed");
+  });
+
   test("list refuses more than SQL_ROWS_MAX entries unless a limit stops before", () => {
     const file = new ObjectFile({ SQL_ROWS_MAX: 3 });
     file.call(() => {
@@ -106,6 +123,20 @@ describe("state.store", () => {
 });
 
 describe("a volatile write", () => {
+  test("replays identically from the files as a crash leaves them", () => {
+    const file = new ObjectFile();
+    file.call(() => file.tables.store.set("text", "once"));
+    file.call(() => file.tables.store.appendVolatile("text", " upon"));
+    file.database.begin();
+    file.tables.store.appendVolatile("text", " never committed");
+    for (const end of ["", "-wal"]) {
+      file.folder.replaceFile(`crashed.db${end}`, file.folder.readFile(`${file.path}${end}`) ?? new Uint8Array());
+    }
+    const crashed = new ObjectFile({}, file.folder.absolute("."), "crashed.db");
+    expect(crashed.tables.store.get("text")).toBe("once upon");
+    file.database.rollback();
+  });
+
   test("adds a log row and leaves the stored value alone; a read sees both", () => {
     const file = new ObjectFile();
     file.call(() => file.tables.store.set("text", "once"));
@@ -227,7 +258,7 @@ function play(file: ObjectFile, model: Model, step: Step): void {
       model.current.set(step.key, step.value);
       return;
     case "append": {
-      const before = model.current.get(step.key) ?? "";
+      const before = model.current.has(step.key) ? model.current.get(step.key) : "";
       if (typeof before === "string") {
         store.appendVolatile(step.key, step.text);
         model.current.set(step.key, before + step.text);
