@@ -36,7 +36,8 @@ interface Server {
 
 function runWorker(port: MessagePort, start: WorkerStart): void {
   const server = open(port, start);
-  if (!server) return port.close();
+  // The thread ends by having nothing to listen to. Closing the port could overtake the message that says why.
+  if (!server) return;
   port.on("message", (first: ToWorker) => {
     const { batches, stop } = arrived(port, first);
     if (batches.length > 0) server.serve(batches);
