@@ -43,22 +43,17 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
   const { app, dir, data, settings, bucketUrl } = context;
   const appFolder = new RealFolder(dir);
   const world = realWorld(data, pinoLogger({ ...options.log, color: process.stderr.isTTY === true }));
-  const faults: ClassFault[] = [];
-  const observer: Observer = (observation) => {
-    if (observation.kind === "class_failed") faults.push(observation);
-    options.observer(observation);
-  };
   const node = await MoonportNode.open({
     world,
     bucket: openBucket(bucketUrl, world, settings),
     apps: [readAppSource(app, appFolder)],
     settings,
     onClassError: options.onClassError,
-    observer,
+    observer: options.observer,
   }).catch((error: unknown) => {
-    throw explained(error, data, faults);
+    throw explained(error, data);
   });
-  const { session } = await node.status();
+  const { session } = node;
   const note = { pid: process.pid, session, command: options.command };
   writeNodeFile(data, note);
   return {
@@ -68,8 +63,9 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     reload: () => node.reload([readAppSource(app, appFolder)]),
     announce: (url) => writeNodeFile(data, { ...note, url }),
     close: async () => {
-      removeNodeFile(data, session);
       await node.stop();
+      // Last, so that whoever finds the folder locked meanwhile learns by whom.
+      removeNodeFile(data, session);
     },
   };
 }
@@ -80,11 +76,8 @@ export function faultText({ file, line, message }: ClassFault): string {
   return line === undefined ? `${file}: ${message}` : `${file}:${line}: ${message}`;
 }
 
-function explained(error: unknown, data: string, faults: readonly ClassFault[]): unknown {
-  if (!(error instanceof MoonportError)) return error;
-  if (error.code === "folder_locked") return lockedError(error, data);
-  if (error.code === "class_invalid" && faults.length > 0) return brokenFiles(faults);
-  return error;
+function explained(error: unknown, data: string): unknown {
+  return error instanceof MoonportError && error.code === "folder_locked" ? lockedError(error, data) : error;
 }
 
 function lockedError(error: MoonportError, data: string): MoonportError {
@@ -96,14 +89,5 @@ function lockedError(error: MoonportError, data: string): MoonportError {
     cause: error,
     hint: url === undefined ? "it lets go when its command is done" : "stop it, or call it with --node",
     details: { pid, command, ...(url !== undefined && { url }) },
-  });
-}
-
-function brokenFiles(faults: readonly ClassFault[]): MoonportError {
-  const files = faults.map(({ file, line, message }) => ({ file, message, ...(line !== undefined && { line }) }));
-  const what = faults.length === 1 ? "a class does" : `${faults.length} classes do`;
-  return MoonportError.of("class_invalid", `${what} not load:\n${faults.map(faultText).join("\n")}`, {
-    hint: "moonport dev serves the others meanwhile",
-    details: { files },
   });
 }

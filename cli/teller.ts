@@ -45,7 +45,7 @@ export class Teller {
   }
 
   stopped(): void {
-    this.#output.talk("stopped: everything has landed");
+    this.#output.talk("stopped");
   }
 
   #tell(observation: Observation): void {

@@ -37,7 +37,9 @@ export function ask(
   body?: string | Uint8Array,
   headers: http.OutgoingHttpHeaders = {},
 ): Promise<RawReply> {
-  const type = body === undefined ? {} : { "content-type": "application/json" };
+  // Of a GET with a body the length would not be sent, and the body would be taken for another request.
+  const type =
+    body === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   return new Promise((resolve, reject) => {
     const request = http.request({
       host: "127.0.0.1",

@@ -1,0 +1,226 @@
+import fs from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../support/temporary-folder.js";
+import { type CliOptions, cli, cliJson, RunningCli } from "./cli.js";
+
+const COUNTER = `local Counter = class "Counter"
+
+function Counter:increment(by)
+  local value = (state.store.get("value") or 0) + (by or 1)
+  state.store.set("value", value)
+  emit("changed", { value = value })
+  return value
+end
+
+function Counter:refuse()
+  state.store.set("value", -1)
+  error { code = "too_low", message = "no", top = 25 }
+end
+
+function Counter.read:value() return state.store.get("value") or 0 end
+
+return Counter
+`;
+
+function appWith(
+  files: Readonly<Record<string, string>> = { "Counter.lua": COUNTER },
+): CliOptions & { readonly cwd: string } {
+  const cwd = temporaryFolder();
+  fs.mkdirSync(path.join(cwd, "classes"));
+  for (const [name, text] of Object.entries(files)) save(cwd, name, text);
+  return { cwd };
+}
+
+function save(cwd: string, name: string, text: string): void {
+  fs.writeFileSync(path.join(cwd, "classes", name), text);
+}
+
+function nodeFile(cwd: string): string {
+  return path.join(cwd, ".moonport", "node.json");
+}
+
+describe("a command without a running node", () => {
+  it("opens the folder itself, and what it wrote is there for the next one", async () => {
+    const app = appWith();
+    expect(await cli(app, "call", "Counter/a", "increment", "5")).toEqual({ code: 0, stdout: "5\n", stderr: "" });
+    const again = await cliJson(app, "call", "Counter/a", "increment", "--id", "once");
+    expect(again.document).toMatchObject({ value: 6, id: "once" });
+    const repeated = await cliJson(app, "call", "Counter/a", "increment", "--id", "once");
+    expect(repeated.document).toMatchObject({ value: 6 });
+    expect((await cli(app, "list", "Counter/a")).stdout).toBe("value  6\n");
+    const { document } = await cliJson(app, "inspect", "Counter/a");
+    expect(document.landedSeq).toBe(document.seq);
+    expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
+  });
+
+  it("keeps nothing of a method that failed, and says what the class said", async () => {
+    const app = appWith();
+    const refused = await cli(app, "call", "Counter/a", "refuse");
+    expect([refused.code, refused.stdout]).toEqual([4, ""]);
+    expect(refused.stderr).toContain('error: no (too_low)\n  object: default/Counter/a\n  details: {"top":25}');
+    expect((await cli(app, "call", "Counter/a", "value")).stdout).toBe("0\n");
+    const unknown = await cli(app, "call", "Counter/a", "incremnt");
+    expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining("did you mean increment?")]);
+  });
+
+  it("reads with SQL, refuses to write with it, and destroys once", async () => {
+    const app = appWith();
+    expect((await cli(app, "sql", "Counter/a", "select 1")).code).toBe(3);
+    await cli(app, "call", "Counter/a", "increment");
+    const words = ["sql", "Counter/a", "select ? as it, 'x' as x", "7"];
+    expect((await cli(app, ...words)).stdout).toBe("it  x\n--  -\n 7  x\n");
+    const write = await cliJson(app, "sql", "Counter/a", "create table t (a)");
+    expect([write.code, write.document.error]).toEqual([4, expect.objectContaining({ code: "read_only" })]);
+    expect((await cli(app, "destroy", "Counter/a", "--yes")).stdout).toBe("destroyed default/Counter/a\n");
+    expect((await cli(app, "destroy", "Counter/a", "--yes")).code).toBe(3);
+  });
+
+  it("calls a good class beside a broken one, and tells of the broken one", async () => {
+    const app = appWith({ "Counter.lua": COUNTER, "Broken.lua": "local x = \n" });
+    const run = await cli(app, "call", "Counter/a", "increment");
+    expect([run.code, run.stdout]).toEqual([0, "1\n"]);
+    expect(run.stderr).toMatch(/not loaded: classes\/Broken\.lua:\d+: /);
+    expect((await cli(app, "call", "Broken/a", "x")).code).toBe(4);
+  });
+
+  it("runs what moonport new made", async () => {
+    const cwd = temporaryFolder();
+    await cli({ cwd }, "new", "my-app");
+    const app = { cwd: path.join(cwd, "my-app") };
+    expect((await cli(app, "call", "Counter/visits", "increment", "10")).stdout).toBe("10\n");
+    expect((await cli(app, "call", "Counter/visits", "value")).stdout).toBe("10\n");
+    expect((await cli(app, "call", "Counter/visits", "increment", "ten")).stderr).toContain("(not_a_number)");
+    expect((await cli({ cwd }, "classes", "--dir", "my-app")).stdout).toBe(
+      "Counter  increment, reset; reading: value\n",
+    );
+  });
+});
+
+describe("moonport start", () => {
+  it("says where it is, serves other commands, keeps others off the folder, and stops when told", async () => {
+    const app = appWith();
+    const node = new RunningCli(app, "start", "--json", "--port", "0", "--flights");
+    const ready = await node.document("url");
+    expect(Object.keys(ready)).toEqual(["url", "pid", "session"]);
+    expect(ready.pid).toBe(node.pid);
+    expect(JSON.parse(fs.readFileSync(nodeFile(app.cwd), "utf8"))).toMatchObject({ ...ready, command: "start" });
+
+    expect((await cli(app, "call", "Counter/a", "increment")).stdout).toBe("1\n");
+    const { flight } = await node.document("flight");
+    expect(flight).toMatchObject({ object: "default/Counter/a", flight: 1, ticketsReleased: 1 });
+
+    const second = await cliJson(app, "start", "--port", "0");
+    expect([second.code, second.document.error]).toEqual([
+      8,
+      expect.objectContaining({
+        code: "folder_locked",
+        message: expect.stringContaining(`process ${node.pid} (moonport start at`),
+      }),
+    ]);
+    const port = new URL(ready.url as string).port;
+    const elsewhere = ["--data", path.join(app.cwd, "other")];
+    expect((await cli(app, "start", "--port", port, ...elsewhere)).code).toBe(8);
+    // The one that found its address taken has let go of its own folder.
+    expect((await cli(app, "call", "Counter/a", "value", ...elsewhere)).stdout).toBe("0\n");
+
+    node.signal("SIGTERM");
+    expect(await node.exit).toBe(0);
+    expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
+    expect((await cli(app, "call", "Counter/a", "value")).stdout).toBe("1\n");
+  });
+
+  it("leaves what it acknowledged behind when it is killed", async () => {
+    const app = appWith();
+    const node = new RunningCli(app, "start", "--json", "--port", "0");
+    await node.document("url");
+    expect((await cli(app, "call", "Counter/a", "increment", "7")).stdout).toBe("7\n");
+    node.signal("SIGKILL");
+    await node.exit;
+    expect(fs.existsSync(nodeFile(app.cwd))).toBe(true);
+    expect((await cli(app, "call", "Counter/a", "value")).stdout).toBe("7\n");
+    expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
+  });
+
+  it("refuses classes that do not load, naming each file and line", async () => {
+    const app = appWith({
+      "Counter.lua": COUNTER,
+      "First.lua": 'local First = class "First"\nfunction First:go( end\nreturn First\n',
+      "Second.lua": "\n\nreturn 5 5\n",
+    });
+    const talk = await cli(app, "start", "--port", "0");
+    expect([talk.code, talk.stdout]).toEqual([4, ""]);
+    expect(talk.stderr).toMatch(/^error: classes\/First\.lua:2: .*\nclasses\/Second\.lua:3: /);
+    const { document } = await cliJson(app, "start", "--port", "0");
+    expect(document.error).toMatchObject({
+      code: "class_invalid",
+      details: {
+        files: [
+          { file: "classes/First.lua", line: 2 },
+          { file: "classes/Second.lua", line: 3 },
+        ],
+      },
+    });
+    expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
+  });
+
+  it("listens on this machine only", async () => {
+    const refused = await cli(appWith(), "start", "--host", "0.0.0.0", "--port", "0");
+    expect([refused.code, refused.stderr]).toEqual([7, expect.stringContaining("(insecure_bind)")]);
+  });
+});
+
+describe("moonport dev", () => {
+  it("loads classes again as they are saved, keeps the last good one, and shows events", async () => {
+    const app = appWith({ "Counter.lua": COUNTER, "Broken.lua": "return\nreturn" });
+    const node = new RunningCli(app, "dev", "--json", "--port", "0");
+    await node.document("url");
+    const changed = (change: string, file: string) =>
+      node.document("class", (value) => {
+        const it = value as { change: string; file?: string; line?: number };
+        return it.change === change && it.file === `classes/${file}`;
+      });
+    expect((await changed("failed", "Broken.lua")).class).toMatchObject({ line: 2 });
+    expect((await cli(app, "call", "Counter/a", "increment")).stdout).toBe("1\n");
+    expect((await node.document("event")).event).toEqual({
+      object: "default/Counter/a",
+      number: 1,
+      name: "changed",
+      data: { value: 1 },
+    });
+
+    save(app.cwd, "Counter.lua", `${COUNTER.replace("return Counter\n", "")}\noops`);
+    await changed("failed", "Counter.lua");
+    expect((await cli(app, "call", "Counter/a", "increment")).stdout).toBe("2\n");
+
+    save(
+      app.cwd,
+      "Broken.lua",
+      'local Broken = class "Broken"\nfunction Broken:go() return "went" end\nreturn Broken\n',
+    );
+    await changed("loaded", "Broken.lua");
+    expect((await cli(app, "call", "Broken/a", "go")).stdout).toBe('"went"\n');
+
+    fs.rmSync(path.join(app.cwd, "classes", "Broken.lua"));
+    await node.document("class", (value) => (value as { change: string }).change === "removed");
+    expect((await cli(app, "call", "Broken/a", "go")).code).toBe(3);
+
+    node.signal("SIGINT");
+    expect(await node.exit).toBe(0);
+  });
+
+  it("tells people the same in lines", async () => {
+    const app = appWith();
+    const node = new RunningCli(app, "dev", "--port", "0", "--flights");
+    await node.line((line) => line.startsWith("ready at http://127.0.0.1:"));
+    await node.line((line) => line === "loaded  Counter (classes/Counter.lua)");
+    await cli(app, "call", "Counter/a", "increment");
+    await node.line((line) =>
+      /^landed {2}default\/Counter\/a seq 1 flight 1 .* 1 ticket released, [\d.]+ ms/.test(line),
+    );
+    await node.line((line) => line === 'event   default/Counter/a #1 changed {"value":1}');
+    node.signal("SIGTERM");
+    await node.exit;
+    expect(node.stderr).toMatch(/^stopped$/m);
+  });
+});
