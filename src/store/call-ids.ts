@@ -35,7 +35,7 @@ export interface CallRecord {
 
 /** Records are deleted this many at a time, every this many calls. */
 const PRUNE_EVERY = 64;
-const PRUNE_ROWS = 256;
+const PRUNE_ROWS = 128;
 const HASH_BYTES = 16;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

@@ -22,7 +22,7 @@ export interface EventRow {
 
 /** Events are deleted this many at a time, every this many events. */
 const PRUNE_EVERY = 64;
-const PRUNE_ROWS = 256;
+const PRUNE_ROWS = 128;
 
 export class Events {
   readonly #database: ObjectDatabase;

@@ -24,7 +24,7 @@ export type AccessMode = Exclude<SqlMode, "migration">;
 
 export interface ExecResult {
   readonly changes: number;
-  /** The rowid of the last row an INSERT made; 0 when it made none, and for other statements. */
+  /** The rowid of the last row an INSERT made; 0 when it made none, when it may update instead, and for other statements. */
   readonly lastId: number;
 }
 
@@ -506,6 +506,7 @@ export class ObjectDatabase {
   }
 
   #parkCursors(): void {
+    if (this.#cursors.size === 0) return;
     for (const cursor of this.#cursors) cursor.park(this.#bounds);
   }
 

@@ -111,7 +111,7 @@ export function plainRow(row: readonly unknown[], columns: readonly string[]): S
 }
 
 /** @throws MoonportError `too_large` */
-export function collectRows(source: Iterable<SqlValue[]>, bounds: RowBounds): SqlValue[][] {
+function collectRows(source: Iterable<SqlValue[]>, bounds: RowBounds): SqlValue[][] {
   const rows: SqlValue[][] = [];
   let bytes = 0;
   for (const row of source) {

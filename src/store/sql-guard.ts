@@ -15,7 +15,8 @@ import { type SqlToken, tokenize } from "./sql-tokens.js";
  */
 export type SqlMode = "method" | "read" | "migration" | "console";
 export type SqlKind = "select" | "write" | "ddl";
-export type SqlVerb = "select" | "insert" | "update" | "delete" | "explain" | "create" | "alter" | "drop";
+/** `upsert`: an INSERT that may update instead. */
+export type SqlVerb = "select" | "insert" | "upsert" | "update" | "delete" | "explain" | "create" | "alter" | "drop";
 
 export interface CheckedStatement {
   readonly sql: string;
@@ -127,6 +128,9 @@ function verbOf(tokens: readonly SqlToken[]): SqlVerb {
   }
   if (word === "with") return verbOf(tokens.slice(endOfWith(tokens)));
   if (READING_VERBS.has(word)) return "select";
+  if (word === "insert" && tokens.some((token, at) => isWord(token, "do") && isWord(tokens[at + 1], "update"))) {
+    return "upsert";
+  }
   if (Object.hasOwn(WRITING_VERBS, word)) return WRITING_VERBS[word] as SqlVerb;
   if (word === "create" || word === "alter" || word === "drop") return word;
   throw refusedVerb(first);

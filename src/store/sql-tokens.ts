@@ -30,7 +30,6 @@ export type SqlToken =
 
 const SPACE = /[ \t\n\f\r\ufeff]+/y;
 const LINE_COMMENT = /--[^\n]*/y;
-const BLOCK_COMMENT = /\/\*(?:[^*]|\*(?!\/))*(?:\*\/|$)/y;
 const WORD = /[A-Za-z_\u0080-\uffff][A-Za-z0-9_$\u0080-\uffff]*/y;
 const BLOB = /[xX]'(?:[0-9a-fA-F]{2})*'/y;
 const NUMBER = /(?:0[xX][0-9a-fA-F_]+|(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?)/y;
@@ -48,7 +47,7 @@ export function tokenize(sql: string): SqlToken[] {
     return pattern.test(sql) ? pattern.lastIndex : -1;
   };
   while (at < sql.length) {
-    const skipped = Math.max(match(SPACE), match(LINE_COMMENT), match(BLOCK_COMMENT));
+    const skipped = Math.max(match(SPACE), match(LINE_COMMENT), endOfBlockComment(sql, at));
     if (skipped > at) {
       at = skipped;
       continue;
@@ -58,6 +57,13 @@ export function tokenize(sql: string): SqlToken[] {
     at = token.end;
   }
   return tokens;
+}
+
+/** An unclosed one runs to the end of the text, as it does for SQLite. */
+function endOfBlockComment(sql: string, start: number): number {
+  if (!sql.startsWith("/*", start)) return -1;
+  const close = sql.indexOf("*/", start + 2);
+  return close < 0 ? sql.length : close + 2;
 }
 
 function tokenAt(sql: string, start: number, match: (pattern: RegExp) => number): SqlToken {

@@ -8,7 +8,7 @@ import { MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
 import type { SqlParameters, SqlValue } from "../values.js";
 
-export type BoundValue = null | number | bigint | string | Uint8Array;
+type BoundValue = null | number | bigint | string | Uint8Array;
 /** What a statement's functions are called with: one array by position, one object by name, or both. */
 export type Bindings = readonly (BoundValue[] | Record<string, BoundValue>)[];
 

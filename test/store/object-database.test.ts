@@ -93,6 +93,8 @@ describe("exec", () => {
       expect(file.database.exec("UPDATE t SET a = 0", [])).toEqual({ changes: 4, lastId: 0 });
       expect(file.database.exec("INSERT OR IGNORE INTO t (id) VALUES (1)", [])).toEqual({ changes: 0, lastId: 0 });
       expect(file.database.exec("INSERT INTO t (a) VALUES (1) RETURNING a", [])).toEqual({ changes: 1, lastId: 5 });
+      const upsert = "INSERT INTO t (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET a = 9";
+      expect(file.database.exec(upsert, [])).toEqual({ changes: 1, lastId: 0 });
     });
   });
 
