@@ -177,7 +177,7 @@ export class Runtime {
 
   guard(message: string): FrozenGuard {
     return (L, key) => {
-      const text = message.replace("%s", () => this.keyText(key));
+      const text = message.replaceAll("%s", () => this.keyText(key));
       if (L === null) throw MoonportError.of("method_error", text);
       throw this.fail(L, text);
     };

@@ -85,6 +85,17 @@ const protectedCalls: readonly SourceEdit[] = [
   },
 ];
 
+const yields: readonly SourceEdit[] = [
+  {
+    name: "a yield that cannot be says why",
+    file: "ldo.js",
+    find: 'to_luastring("attempt to yield across a JS-call boundary", true)',
+    replace:
+      'to_luastring("attempt to yield inside a comparison of table.sort, a function given to gsub, or a metamethod", true)',
+    why: "nobody who writes a class knows what a JS-call boundary is",
+  },
+];
+
 const strings: readonly SourceEdit[] = [
   {
     name: "strings carry their text",
@@ -142,7 +153,7 @@ const strings: readonly SourceEdit[] = [
     name: "strings hash to their bytes, helpers",
     file: "lstring.js",
     find: "class TString {",
-    replace: `const { latin1Slice } = Buffer.prototype;
+    replace: `const { latin1Slice, latin1Write } = Buffer.prototype;
 
 const bytesOfAscii = function(text) {
     const len = text.length;
@@ -151,7 +162,6 @@ const bytesOfAscii = function(text) {
     else for (let i = 0; i < len; i++) bytes[i] = text.charCodeAt(i);
     return bytes;
 };
-const { latin1Write } = Buffer.prototype;
 
 class TString {`,
     why: "second half of the edits above",
@@ -483,6 +493,20 @@ const steps: readonly SourceEdit[] = [
     why: "a coroutine in a coroutine is as deep as both",
   },
   {
+    name: "nested calls of the host are depth, too",
+    file: "ldo.js",
+    find: 'ldebug.luaG_runerror(L, to_luastring("JS stack overflow", true));',
+    replace: "meter.tooDeep();",
+    why: "metamethods and comparisons nest on JavaScript's own stack",
+  },
+  {
+    name: "nested coroutines are depth, too",
+    file: "ldo.js",
+    find: 'return resume_error(L, "JS stack overflow", nargs);',
+    replace: "meter.tooDeep();",
+    why: "so do coroutines within coroutines",
+  },
+  {
     name: "stacks are charged",
     file: "ldo.js",
     find: "    L.stack.length = newsize;",
@@ -579,4 +603,4 @@ const steps: readonly SourceEdit[] = [
   },
 ];
 
-export const EDITS: readonly SourceEdit[] = [...protectedCalls, ...strings, ...numbers, ...tables, ...steps];
+export const EDITS: readonly SourceEdit[] = [...protectedCalls, ...yields, ...strings, ...numbers, ...tables, ...steps];
