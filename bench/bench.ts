@@ -1,0 +1,160 @@
+/**
+ * `npm run bench`: the kernel in process, no sockets, beside floors taken in the same run. See bench/README.md.
+ *
+ * Rows that belong together are measured in turns, a round each, so that a machine that slows down slows all of them.
+ */
+import { loadavg, tmpdir } from "node:os";
+import path from "node:path";
+import { Command, InvalidArgumentError } from "commander";
+import { Activations } from "./groups/activation.js";
+import { BucketPuts } from "./groups/bucket.js";
+import { Calls } from "./groups/calls.js";
+import { Floors } from "./groups/floors.js";
+import { LuaRows } from "./groups/lua.js";
+import { measureMemory, memoryRows } from "./groups/memory.js";
+import { BENCH_FOLDER } from "./support/bench-node.js";
+import type { Amount, Case, Group } from "./support/case.js";
+import { type Figures, figuresOf, type Round, type RoundBounds } from "./support/measure.js";
+import { machine, type Report, resultsOf, tableOf, writeReport } from "./support/report.js";
+
+interface Options {
+  readonly quick: boolean;
+  readonly only: readonly string[];
+  readonly floors: boolean;
+  readonly rounds?: number;
+  readonly roundMs?: number;
+  readonly folder: string;
+  readonly results: string;
+  readonly json: boolean;
+}
+
+interface Plan {
+  readonly rounds: number;
+  readonly bounds: RoundBounds;
+  readonly residents: number;
+  /** Objects that a round of activations wakes. */
+  readonly sleepers: number;
+}
+
+const FULL: Plan = { rounds: 5, bounds: { ms: 700, calls: 400_000 }, residents: 5_000, sleepers: 200 };
+const QUICK: Plan = { rounds: 3, bounds: { ms: 120, calls: 100_000 }, residents: 1_500, sleepers: 60 };
+
+async function main(options: Options): Promise<void> {
+  const startedMs = performance.now();
+  const takenAt = new Date().toISOString();
+  const [loadBefore = 0] = loadavg();
+  const plan = planOf(options);
+  const passes: Group[][] = [
+    [
+      new Floors(options.folder),
+      new BucketPuts(options.folder),
+      new LuaRows(options.folder),
+      new Calls(options.folder),
+    ],
+    [new Activations(options.folder, plan.sleepers)],
+  ];
+  const all = passes.flat().flatMap((group) => group.cases);
+  const names = new Set(all.map(({ name }) => name));
+  const memory = memoryRows(plan.residents).filter(({ name }) => isAsked(name, options, names));
+  const selected = withFloors(all, options);
+  if (selected.size === 0 && memory.length === 0) throw unknownRow(options.only, all);
+
+  const figures = new Map<string, Figures>();
+  for (const pass of passes) for (const [name, taken] of await runPass(pass, selected, plan)) figures.set(name, taken);
+  const amounts: Amount[] = [];
+  for (const row of memory) {
+    say(row.name);
+    amounts.push(await measureMemory(options.folder, row));
+  }
+  const seconds = (performance.now() - startedMs) / 1_000;
+  const report: Report = { takenAt, seconds, machine: machine(), loadBefore, rows: resultsOf(all, figures), amounts };
+  say("");
+  process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : `${tableOf(report)}\n`);
+  const file = writeReport(options.results, report);
+  process.stderr.write(`written to ${path.relative(process.cwd(), file)}\n`);
+}
+
+function planOf({ quick, rounds, roundMs }: Options): Plan {
+  const plan = quick ? QUICK : FULL;
+  return { ...plan, rounds: rounds ?? plan.rounds, bounds: { ...plan.bounds, ms: roundMs ?? plan.bounds.ms } };
+}
+
+/** One discarded round each, then rounds in turns. */
+async function runPass(
+  groups: readonly Group[],
+  selected: ReadonlySet<string>,
+  plan: Plan,
+): Promise<Map<string, Figures>> {
+  const open: Group[] = [];
+  const rounds = new Map<string, Round[]>();
+  try {
+    const cases: Case[] = [];
+    for (const group of groups) {
+      const wanted = group.cases.filter(({ name }) => selected.has(name));
+      if (wanted.length === 0) continue;
+      open.push(group);
+      await group.open(wanted);
+      cases.push(...wanted);
+    }
+    for (let round = 0; round <= plan.rounds; round++) {
+      for (const one of cases) {
+        say(`${one.name}, ${round === 0 ? "warming up" : `round ${round} of ${plan.rounds}`}`);
+        const calls = Math.min(plan.bounds.calls, one.callsMax ?? plan.bounds.calls);
+        const taken = await one.round({ ms: plan.bounds.ms, calls });
+        if (round > 0) rounds.set(one.name, [...(rounds.get(one.name) ?? []), taken]);
+      }
+    }
+  } finally {
+    for (const group of open) await group.close();
+  }
+  return new Map([...rounds].map(([name, taken]) => [name, figuresOf(taken)]));
+}
+
+/** The rows asked for, and the floors that they are held against. */
+function withFloors(all: readonly Case[], options: Options): Set<string> {
+  const names = new Set(all.map(({ name }) => name));
+  const asked = all.filter(
+    ({ name, isFloor }) => isAsked(name, options, names) && (options.floors || isFloor !== true),
+  );
+  const floors = asked.flatMap(({ against = [] }) => against.flatMap((comparison) => comparison.floors));
+  return new Set([...asked.map(({ name }) => name), ...(options.floors ? floors : [])]);
+}
+
+/** A whole name asks for that row alone, a part for every row that holds it. */
+function isAsked(name: string, { only }: Options, names: ReadonlySet<string>): boolean {
+  return only.length === 0 || only.some((part) => (names.has(part) ? name === part : name.includes(part)));
+}
+
+function unknownRow(only: readonly string[], all: readonly Case[]): Error {
+  return new Error(`no row is called ${only.join(" or ")}; there are:\n  ${all.map(({ name }) => name).join("\n  ")}`);
+}
+
+/** What is being measured, on one line of a terminal that is written over. */
+function say(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
+}
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError("not a whole number above zero");
+  return value;
+}
+
+const program = new Command("bench")
+  .description("Measures the object kernel in this process against what the machine can do bare.")
+  .option("--quick", "about 30 seconds: fewer and shorter rounds, fewer residents", false)
+  .option("--only <name...>", "rows whose name holds one of these, with their floors", [])
+  .option("--no-floors", "without the floors: for a profiler")
+  .option("--rounds <count>", "rounds of each row", positive)
+  .option("--round-ms <ms>", "length of a round, milliseconds", positive)
+  .option("--folder <path>", "where scratch folders are made; the disk under it is what is measured", tmpdir())
+  .option("--results <path>", "where the JSON goes", path.join(BENCH_FOLDER, "results"))
+  .option("--json", "print JSON instead of the table", false);
+program.parse();
+
+try {
+  await main(program.opts<Options>());
+} catch (error) {
+  process.stderr.write(`\n${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,39 @@
+-- The call that the benchmark measures: it reads, inserts, sets, emits, and leaves a directory row behind.
+
+local Work = class "Work"
+
+Work.migrations = {
+  [[CREATE TABLE entries (
+      id     INTEGER PRIMARY KEY,
+      who    TEXT NOT NULL,
+      amount INTEGER NOT NULL
+    )]],
+}
+
+Work.directory = {
+  columns = { who = "text", amount = "integer" },
+  index = { "amount" },
+  row = function(self)
+    local last = state.store.get("last") or {}
+    return { who = last.who, amount = last.amount }
+  end,
+}
+
+function Work:write(who, amount)
+  local before = state.sql.one("SELECT id, amount FROM entries ORDER BY id DESC LIMIT 1")
+  state.sql.exec("INSERT INTO entries (who, amount) VALUES (?, ?)", who, amount)
+  state.store.set("last", { who = who, amount = amount })
+  emit("written", { who = who, amount = amount })
+  return { before = before and before.amount }
+end
+
+function Work.read:look()
+  local newest = state.sql.one("SELECT id, who, amount FROM entries ORDER BY id DESC LIMIT 1")
+  local last = state.store.get("last")
+  return { id = newest.id, who = newest.who, amount = last.amount }
+end
+
+function Work:nothing()
+end
+
+return Work

@@ -1,0 +1,35 @@
+/** What the benchmark is made of: groups open what their rows need, rows are measured in rounds, floors are rows too. */
+import type { Round, RoundBounds } from "./measure.js";
+
+/** How a row compares with what the machine could do at best, measured in the same run. */
+export interface Comparison {
+  /** `rate`: this row's rate as a share of the floors', done one after the other. `p50`: its median as a multiple of theirs together. */
+  readonly figure: "rate" | "p50";
+  /** Names of rows. */
+  readonly floors: readonly string[];
+}
+
+export interface Case {
+  /** Unique; what `--only` looks for. */
+  readonly name: string;
+  readonly isFloor?: boolean;
+  readonly against?: readonly Comparison[];
+  /** Bound of one round, when the run's own would be too much. */
+  readonly callsMax?: number;
+  round(bounds: RoundBounds): Promise<Round>;
+}
+
+/** A figure that is no rate: so much of something. */
+export interface Amount {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly note: string;
+}
+
+export interface Group {
+  readonly cases: readonly Case[];
+  /** @param selected the rows that will run */
+  open(selected: readonly Case[]): Promise<void>;
+  close(): Promise<void>;
+}
