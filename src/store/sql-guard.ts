@@ -199,7 +199,8 @@ function checkToken(tokens: readonly SqlToken[], index: number, kind: SqlKind): 
   const token = tokens[index];
   if (token === undefined || !("lower" in token)) return;
   const name = token.lower;
-  if (name.startsWith(KERNEL_PREFIX)) throw kernelName(token.text);
+  // A virtual table called _mp would make tables called _mp_data and the like.
+  if (name.startsWith(KERNEL_PREFIX) || name === "_mp") throw kernelName(token.text);
   if (name.startsWith("pragma_") || name.startsWith("sqlite_temp_") || HIDDEN_TABLES.has(name)) {
     throw refused(`${token.text} is not open to class code`, "pass text that only looks like it as a parameter");
   }

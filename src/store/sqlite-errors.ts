@@ -16,7 +16,7 @@ const FAMILIES: readonly (readonly [prefix: string, code: ErrorCode, sentence: s
   ["SQLITE_FULL", "storage_full", "the disk is full"],
   ["SQLITE_IOERR", "storage_failed", "reading or writing the object's file failed"],
   ["SQLITE_NOMEM", "storage_failed", "SQLite ran out of memory"],
-  ["SQLITE_BUSY", "storage_failed", "another process holds the object's file"],
+  ["SQLITE_BUSY", "storage_failed", "another connection holds the object's file"],
   ["SQLITE_LOCKED", "storage_failed", "the object's file is locked"],
   ["SQLITE_PROTOCOL", "storage_failed", "the object's file is locked"],
   ["SQLITE_CORRUPT", "object_corrupt", "the object's file is damaged"],

@@ -108,6 +108,21 @@ describe.skipIf(!isRoot)("a full disk (needs root to mount a small one)", () => 
     file.database.verify();
   });
 
+  test("at a checkpoint is storage_full and loses nothing; the checkpoint succeeds once there is space", () => {
+    const root = smallDisk(512);
+    const file = new ObjectFile({}, root);
+    file.migrate(TABLE);
+    file.call(() => file.database.exec("INSERT INTO t (a) VALUES (zeroblob(200000))", []));
+    const ballast = path.join(root, "ballast");
+    fs.writeFileSync(ballast, new Uint8Array(200 * 1_024));
+    expect(errorOf(() => file.database.checkpointTruncate()).code).toBe("storage_full");
+    expect(file.value("SELECT sum(length(a)) FROM t")).toBe(200_000);
+    fs.rmSync(ballast);
+    expect(file.database.checkpointTruncate()).toBe(true);
+    file.database.verify();
+    expect(file.value("SELECT sum(length(a)) FROM t")).toBe(200_000);
+  });
+
   test("refuses to make a new object, in words that say so", () => {
     const root = smallDisk(64);
     fs.writeFileSync(path.join(root, "ballast"), new Uint8Array(60 * 1_024));
@@ -169,6 +184,13 @@ test("opening what must exist and does not is an error that names the file", () 
   expect(errorOf(open).code).toBe("storage_readonly");
   expect(errorOf(open).message).toMatch(/missing\.db/);
   expect(file.folder.list(".")).not.toContain("missing.db");
+});
+
+test("a file that is open already cannot be opened a second time, and says so at once", () => {
+  const file = new ObjectFile();
+  file.migrate(TABLE);
+  const error = errorOf(() => file.databaseAt(file.path));
+  expect([error.code, error.message]).toEqual(["storage_failed", expect.stringMatching(/another connection holds/)]);
 });
 
 test("a folder where the file should be is no database", () => {
