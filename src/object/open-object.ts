@@ -108,9 +108,9 @@ export class OpenObject {
     return this.#committedSeq === this.claim.manifest.seq && this.claim.manifest.pages === 0;
   }
 
-  /** Whether flights fail while the WAL has grown beyond `bytesMax`. */
+  /** Whether more than `bytesMax` is committed and has not landed. */
   isBehind(bytesMax: number): boolean {
-    return this.shipper.state !== "idle" && this.cargo.walBytes() > bytesMax;
+    return !this.shipper.clean && this.cargo.walBytes() + this.shipper.bytesUnderWay > bytesMax;
   }
 
   /** After COMMIT. */

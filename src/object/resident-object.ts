@@ -46,8 +46,8 @@ export class ResidentObject implements FileHolder {
   #activeReads = 0;
   /** Reads that wait for a writer's end. */
   #waitingReads: (() => void)[] = [];
-  /** The task waiting for reads to end. */
-  #readsEnded: (() => void) | undefined;
+  #burstWaitsForReads = false;
+  #activityWaiters: (() => void)[] = [];
 
   /** @param used called at every use, so that the residents stay in order of last use */
   constructor(context: ObjectContext, object: ObjectIdentity, used: (resident: ResidentObject) => void) {
@@ -88,14 +88,10 @@ export class ResidentObject implements FileHolder {
     const open = await this.#opened();
     if (this.#mustWaitForWriter()) await this.#writerEnded();
     if (this.#state.kind !== "open" || this.#state.open !== open) return this.read(work);
-    try {
-      const value = await this.#runRead(work, open);
-      await this.#throughReadGate(open);
-      return value;
-    } catch (error) {
-      await this.#throughReadGate(open);
-      throw error;
-    }
+    const ended = await this.#runRead(work, open);
+    await this.#throughReadGate(open);
+    if (ended.kind === "failed") throw ended.error;
+    return ended.value;
   }
 
   tryCloseFile(): boolean {
@@ -115,14 +111,22 @@ export class ResidentObject implements FileHolder {
 
   /** Waits for the mailbox to empty and everything to land, then closes. Rejects when shipping fails. */
   async drain(): Promise<void> {
-    while (this.#isPumping || this.#mailbox.size > 0) await yieldTurn(this.#context.world);
-    if (this.#state.kind === "opening") await this.#state.done.catch(() => undefined);
-    if (this.#state.kind === "breaking") await this.#state.done;
-    if (this.#state.kind === "ending") await this.#state.open.shipper.drain();
-    if (this.#state.kind !== "open") return;
-    const { open } = this.#state;
-    await open.shipper.drain();
-    while (!this.tryLeave()) await yieldTurn(this.#context.world);
+    while (this.#isPumping || this.#activeReads > 0) await this.#activityEnds();
+    switch (this.#state.kind) {
+      case "closed":
+        return;
+      case "opening":
+        await this.#state.done.catch(() => undefined);
+        return this.drain();
+      case "breaking":
+        return this.#state.done;
+      case "ending":
+        return this.#state.open.shipper.drain();
+      case "open":
+        await this.#state.open.shipper.drain();
+        if (this.#isPumping || this.#activeReads > 0) return this.drain();
+        this.tryCloseFile();
+    }
   }
 
   /** The node goes away without waiting any longer: waiters hear that the outcome is unknown. */
@@ -153,12 +157,12 @@ export class ResidentObject implements FileHolder {
       for (const work of this.#mailbox.takeAll()) work.reject(coded);
     } finally {
       this.#isPumping = false;
-      this.#context.files.offer(this);
+      this.#activityEnded();
     }
   }
 
   async #runBurst(open: OpenObject): Promise<void> {
-    if (this.#activeReads > 0) await this.#readsHaveEnded();
+    await this.#readsHaveEnded();
     const lua = this.#context.catalog.classOf(this.object.app, this.object.className);
     const burst = new Burst(this.#context, open, lua, this.#mailbox, this.#awakeAs);
     this.#burst = burst;
@@ -307,17 +311,23 @@ export class ResidentObject implements FileHolder {
 
   // Reads beside the mailbox
 
-  async #runRead<T>(work: ReadWork<T>, open: OpenObject): Promise<T> {
+  async #runRead<T>(
+    work: ReadWork<T>,
+    open: OpenObject,
+  ): Promise<{ kind: "returned"; value: T } | { kind: "failed"; error: unknown }> {
     this.#activeReads++;
     try {
-      return await work(open);
+      return { kind: "returned", value: await work(open) };
+    } catch (error) {
+      return { kind: "failed", error };
     } finally {
-      this.#readEnded();
+      this.#activeReads--;
+      if (this.#activeReads === 0) this.#activityEnded();
     }
   }
 
   #mustWaitForWriter(): boolean {
-    return this.#readsEnded !== undefined || this.#burst?.hasWritten === true;
+    return this.#burstWaitsForReads || this.#burst?.hasWritten === true;
   }
 
   /** @throws MoonportError `mailbox_full` */
@@ -337,17 +347,22 @@ export class ResidentObject implements FileHolder {
     for (const run of waiting) run();
   }
 
-  #readsHaveEnded(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#readsEnded = resolve;
-    });
+  /** A writer begins once the reads under way have ended; none begins meanwhile, or it would wait for ever. */
+  async #readsHaveEnded(): Promise<void> {
+    this.#burstWaitsForReads = true;
+    while (this.#activeReads > 0) await this.#activityEnds();
+    this.#burstWaitsForReads = false;
   }
 
-  #readEnded(): void {
-    this.#activeReads--;
-    if (this.#activeReads > 0) return;
-    this.#readsEnded?.();
-    this.#readsEnded = undefined;
+  /** Resolves when the task comes to rest or the last read under way ends. */
+  #activityEnds(): Promise<void> {
+    return new Promise((resolve) => void this.#activityWaiters.push(resolve));
+  }
+
+  #activityEnded(): void {
+    const waiters = this.#activityWaiters;
+    this.#activityWaiters = [];
+    for (const wake of waiters) wake();
     this.#context.files.offer(this);
   }
 

@@ -134,6 +134,18 @@ export class Shipper<L extends Load> {
     }
   }
 
+  /** Bytes of the load that has been taken and has not landed. */
+  get bytesUnderWay(): number {
+    switch (this.#phase.kind) {
+      case "flying":
+      case "backing_off":
+      case "stopped":
+        return this.#phase.flight.load.bytes;
+      default:
+        return 0;
+    }
+  }
+
   /** The task committed a write. */
   committed(): void {
     this.#oldestUntakenMs ??= this.#parts.world.clock.monotonicMs();
@@ -238,7 +250,8 @@ export class Shipper<L extends Load> {
     this.#oldestUntakenMs = undefined;
     if (taken.kind === "nothing") {
       permit?.release();
-      return this.#arrived(() => this.#gate.releaseThrough(this.#lastFlight));
+      this.#arrived(this.#lastFlight);
+      return;
     }
     void this.#fly({ number: this.#lastFlight, load: taken.load, oldestCommitMs, failures: 0 }, permit);
   }
@@ -263,19 +276,18 @@ export class Shipper<L extends Load> {
   }
 
   #landed(flight: Flight<L>): void {
-    this.#arrived(() => {
-      const ticketsReleased = this.#gate.releaseThrough(flight.number);
-      const sinceCommitMs = this.#parts.world.clock.monotonicMs() - flight.oldestCommitMs;
-      this.#parts.events.landed({ load: flight.load, flight: flight.number, ticketsReleased, sinceCommitMs });
-    });
+    const ticketsReleased = this.#arrived(flight.number);
+    const sinceCommitMs = this.#parts.world.clock.monotonicMs() - flight.oldestCommitMs;
+    this.#parts.events.landed({ load: flight.load, flight: flight.number, ticketsReleased, sinceCommitMs });
   }
 
-  /** The air is free: first the phase, so that whoever is released sees the shipper as it now is. */
-  #arrived(release: () => void): void {
+  /** The air is free: first the phase, so that whoever is released sees the shipper as it now is. Returns how many were. */
+  #arrived(flightNumber: number): number {
     if (this.#oldestUntakenMs === undefined) this.#phase = { kind: "idle" };
     else this.#schedule();
-    release();
+    const released = this.#gate.releaseThrough(flightNumber);
     if (this.clean) this.#settleDrains(undefined);
+    return released;
   }
 
   #failed(flight: Flight<L>, error: Error): void {

@@ -3,7 +3,7 @@ import type { AppSource } from "../../src/app-source.js";
 import { readAppSource } from "../../src/app-source.js";
 import type { Bucket } from "../../src/bucket/bucket.js";
 import { MemoryBucket, type MemoryBucketOptions } from "../../src/bucket/memory-bucket.js";
-import { identityOf } from "../../src/identity.js";
+import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { MoonportNode } from "../../src/node.js";
 import type { CallReply, CallRequest } from "../../src/node-api.js";
 import type { Observation } from "../../src/observation.js";
@@ -24,20 +24,21 @@ export interface VirtualNodeOptions {
 }
 
 export class VirtualNode {
-  readonly time = new VirtualTime();
+  readonly time: VirtualTime;
   readonly bucket: MemoryBucket;
   readonly observations: Observation[] = [];
   world: VirtualWorld;
   node!: MoonportNode;
   readonly #options: VirtualNodeOptions;
 
-  private constructor(options: VirtualNodeOptions) {
+  private constructor(options: VirtualNodeOptions, beside?: VirtualNode) {
     this.#options = options;
-    const seed = options.seed ?? 1;
+    const seed = (options.seed ?? 1) + (beside ? 2_000_000 : 0);
+    this.time = beside?.time ?? new VirtualTime();
     this.world = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed });
     // The bucket lives in a world of its own: a node's crash does not touch it.
     const cloud = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed: seed + 1_000_000 });
-    this.bucket = new MemoryBucket(cloud, options.bucket);
+    this.bucket = beside?.bucket ?? new MemoryBucket(cloud, options.bucket);
   }
 
   static async start(options: VirtualNodeOptions = {}): Promise<VirtualNode> {
@@ -45,6 +46,13 @@ export class VirtualNode {
     await virtual.bucket.start();
     await virtual.open();
     return virtual;
+  }
+
+  /** Another node on the same bucket, with a folder of its own. */
+  async sibling(): Promise<VirtualNode> {
+    const sibling = new VirtualNode(this.#options, this);
+    await sibling.open();
+    return sibling;
   }
 
   async open(apps: readonly AppSource[] = [this.#app()]): Promise<void> {
@@ -66,9 +74,16 @@ export class VirtualNode {
     args: readonly PlainValue[] = [],
     more: Partial<CallRequest> = {},
   ): Promise<CallReply> {
-    const [className = "", ...key] = target.split("/");
-    const object = identityOf("default", className, key.join("/"));
-    const reply = this.node.call({ object, method, args, caller: { kind: "client" }, ...more });
+    const object = this.identity(target);
+    const { world } = this;
+    // The wire is cut with the machine: what its memory still comes to after a crash reaches nobody.
+    const whileAlive = <T>(settle: (outcome: T) => void) => (outcome: T): void => {
+      if (!world.revoked) settle(outcome);
+    };
+    const reply = new Promise<CallReply>((resolve, reject) => {
+      const call = this.node.call({ object, method, args, caller: { kind: "client" }, ...more });
+      call.then(whileAlive(resolve), whileAlive(reject));
+    });
     reply.catch(() => {});
     return reply;
   }
@@ -76,6 +91,22 @@ export class VirtualNode {
   /** The value of a call, driving time until it is there. */
   async call(target: string, method: string, ...args: PlainValue[]): Promise<PlainValue> {
     return (await this.time.until(this.start(target, method, args))).value;
+  }
+
+  identity(target: string): ObjectIdentity {
+    const [className = "", ...key] = target.split("/");
+    return identityOf("default", className, key.join("/"));
+  }
+
+  /** Flights of one object that landed, in order. */
+  flights(target: string): Extract<Observation, { kind: "landed" }>[] {
+    const { id } = this.identity(target);
+    return this.observations.filter((one) => one.kind === "landed").filter((one) => one.object === id);
+  }
+
+  /** Keys in the bucket. */
+  async keys(prefix: string): Promise<readonly string[]> {
+    return (await this.time.until(this.bucket.list(prefix))).keys;
   }
 
   async stop(): Promise<void> {

@@ -1,0 +1,245 @@
+import { describe, expect, it } from "vitest";
+import type { PlainValue } from "../../src/values.js";
+import { VirtualNode } from "../support/virtual-node.js";
+
+const Ledger = `
+local Ledger = class "Ledger"
+Ledger.migrations = { "CREATE TABLE entries (id INTEGER PRIMARY KEY, what TEXT NOT NULL)" }
+function Ledger:write(...)
+  for _, what in ipairs({...}) do state.sql.exec("INSERT INTO entries (what) VALUES (?)", what) end
+  emit("wrote", { count = select("#", ...) })
+  return select("#", ...)
+end
+function Ledger:write_ten_and_throw()
+  for n = 1, 10 do
+    state.sql.exec("INSERT INTO entries (what) VALUES (?)", "doomed " .. n)
+    state.store.set("n" .. n, n)
+    emit("doomed", n)
+    schedule.after("1h"):write("x")
+    send(Ledger("other")):write("x")
+  end
+  error { code = "changed_my_mind", message = "no", at = 10 }
+end
+function Ledger:write_caught()
+  pcall(function() state.sql.exec("INSERT INTO entries (what) VALUES ('kept')"); error("caught") end)
+  return "done"
+end
+function Ledger:fail(text) error(text) end
+function Ledger:look() return #state.sql.all("SELECT * FROM entries") end
+function Ledger:remember(x) state.store.set("x", x) return x end
+function Ledger:spin(n) local x = 0 for i = 1, n do x = x + i end state.store.set("spun", x) return x end
+function Ledger:plan() schedule.after("10m", { name = "later" }):write("y") send(Ledger("b"), { delay = "5s", id = "m1" }):write("z") return schedule.list() end
+function Ledger:_private() return 1 end
+function Ledger.read:all()
+  local found = array {}
+  for row in state.sql.each("SELECT what FROM entries ORDER BY id") do found[#found + 1] = row.what end
+  return found
+end
+function Ledger.read:sneak() state.store.set("x", 1) end
+function Ledger.read:sneak_sql() state.sql.exec("DELETE FROM entries") end
+function Ledger.read:who() return { kind = caller.kind, id = caller.id, key = self.key, class = self.class, app = self.app, oid = self.id } end
+return Ledger
+`;
+
+const start = (more: Parameters<typeof VirtualNode.start>[0] = {}): Promise<VirtualNode> =>
+  VirtualNode.start({ classes: { Ledger }, ...more });
+
+async function codeOf(promise: Promise<unknown>): Promise<string> {
+  return promise.then(
+    () => "no error",
+    (error: { code?: string }) => error.code ?? String(error),
+  );
+}
+
+describe("a call is one transaction", () => {
+  it("leaves nothing of a method that throws after ten writes", async () => {
+    const node = await start();
+    await node.call("Ledger/a", "write", "before");
+    const failed = node.call("Ledger/a", "write_ten_and_throw");
+    await expect(failed).rejects.toMatchObject({ code: "changed_my_mind", source: "class", details: { at: 10 } });
+    expect(await node.call("Ledger/a", "all")).toEqual(["before"]);
+    const seen = await node.time.until(node.node.inspect(node.identity("Ledger/a")));
+    expect(seen).toMatchObject({ seq: 1, timers: 0, outbox: 0, events: { count: 1, last: 1 } });
+    expect(await node.time.until(node.node.storeList(node.identity("Ledger/a"), ""))).toEqual([]);
+  });
+
+  it("keeps what was written before an error that the method caught", async () => {
+    const node = await start();
+    expect(await node.call("Ledger/a", "write_caught")).toBe("done");
+    expect(await node.call("Ledger/a", "all")).toEqual(["kept"]);
+  });
+
+  it("commits events, timers and messages with the call, for delivery later", async () => {
+    const node = await start();
+    const timers = (await node.call("Ledger/a", "plan")) as PlainValue[];
+    expect(timers).toHaveLength(1);
+    expect(await node.time.until(node.node.inspect(node.identity("Ledger/a")))).toMatchObject({ timers: 1, outbox: 1 });
+  });
+
+  it("runs a burst in mailbox order, and a throw rolls back its own call alone", async () => {
+    const node = await start();
+    const calls = ["a", "b", "throw", "c"].map((what) =>
+      what === "throw" ? node.start("Ledger/x", "write_ten_and_throw") : node.start("Ledger/x", "write", [what]),
+    );
+    const settled = await node.time.until(Promise.allSettled(calls));
+    expect(settled.map((one) => (one.status === "fulfilled" ? one.value.seq : one.reason.code))).toEqual([
+      1,
+      2,
+      "changed_my_mind",
+      3,
+    ]);
+    expect(await node.call("Ledger/x", "all")).toEqual(["a", "b", "c"]);
+    expect(node.flights("Ledger/x")).toMatchObject([{ flight: 1, seq: 3, ticketsReleased: 4 }]);
+  });
+
+  it("gives a method that wrote nothing no seq, and nothing to ship", async () => {
+    const node = await start();
+    await node.call("Ledger/a", "write", "x");
+    const reply = await node.time.until(node.start("Ledger/a", "look"));
+    expect(reply).toEqual({ value: 1 });
+    expect(node.flights("Ledger/a")).toHaveLength(1);
+  });
+
+  it("leaves no object behind when the first call ever fails or writes nothing", async () => {
+    const node = await start();
+    expect(await codeOf(node.call("Ledger/typo", "fail", "no such thing"))).toBe("method_error");
+    await node.call("Ledger/typo", "look");
+    expect(await node.time.until(node.node.inspect(node.identity("Ledger/typo")))).toMatchObject({ state: "unwritten" });
+    expect(await node.call("Ledger/typo", "all")).toEqual([]);
+  });
+});
+
+describe("who may be called", () => {
+  it("answers misspelled apps, classes and methods with the nearest right one", async () => {
+    const node = await start();
+    await expect(node.call("Leger/a", "write")).rejects.toMatchObject({
+      code: "class_not_found",
+      hint: "did you mean Ledger?",
+    });
+    await expect(node.call("Ledger/a", "wrote")).rejects.toMatchObject({
+      code: "method_not_found",
+      hint: "did you mean write?",
+    });
+  });
+
+  it("does not find private methods and hooks from outside", async () => {
+    const node = await start();
+    expect(await codeOf(node.call("Ledger/a", "_private"))).toBe("method_not_found");
+    expect(await codeOf(node.call("Ledger/a", "on_wake"))).toBe("method_not_found");
+  });
+
+  it("refuses writes in reading methods, of the store and of SQL", async () => {
+    const node = await start();
+    await node.call("Ledger/a", "write", "x");
+    expect(await codeOf(node.call("Ledger/a", "sneak"))).toBe("read_only");
+    expect(await codeOf(node.call("Ledger/a", "sneak_sql"))).toBe("read_only");
+    expect(await node.call("Ledger/a", "all")).toEqual(["x"]);
+  });
+
+  it("tells the class who it is and who calls", async () => {
+    const node = await start();
+    expect(await node.call("Ledger/k/1", "who")).toEqual({
+      kind: "client",
+      key: "k/1",
+      class: "Ledger",
+      app: "default",
+      oid: "default/Ledger/k/1",
+    });
+  });
+});
+
+describe("the mailbox", () => {
+  it("holds so many calls and refuses one more with a hint when to retry", async () => {
+    const node = await start({ settings: { OBJECT_MAILBOX_MAX: 3 } });
+    const calls = [1, 2, 3, 4].map((n) => node.start("Ledger/a", "write", [`${n}`]));
+    const settled = await node.time.until(Promise.allSettled(calls));
+    expect(settled.map((one) => one.status)).toEqual(["fulfilled", "fulfilled", "fulfilled", "rejected"]);
+    await expect(calls[3]).rejects.toMatchObject({ code: "mailbox_full", retryable: true, retryAfterMs: 1_000 });
+    expect(await node.call("Ledger/a", "all")).toEqual(["1", "2", "3"]);
+  });
+
+  it("skips a call whose caller has gone before its turn came", async () => {
+    const node = await start();
+    const gone = new AbortController();
+    const first = node.start("Ledger/a", "write", ["first"]);
+    const skipped = node.start("Ledger/a", "write", ["skipped"], { signal: gone.signal });
+    gone.abort();
+    await node.time.until(first);
+    expect(await codeOf(node.time.until(skipped))).toBe("caller_gone");
+    expect(await node.call("Ledger/a", "all")).toEqual(["first"]);
+  });
+
+  it("does not run a call whose deadline passed while it waited", async () => {
+    const node = await start({ bucket: { latencyMs: 100 } });
+    // The claim alone takes 400 ms.
+    const late = node.start("Ledger/a", "write", ["late"], { timeoutMs: 50 });
+    expect(await codeOf(node.time.until(late))).toBe("deadline_exceeded");
+    expect(await node.call("Ledger/a", "all")).toEqual([]);
+  });
+});
+
+describe("call ids", () => {
+  const id = (n: number): string => `0197a000-0000-7000-8000-${String(n).padStart(12, "0")}`;
+
+  it("answer a repeat with the recorded reply and run nothing twice", async () => {
+    const node = await start();
+    const first = await node.time.until(node.start("Ledger/a", "write", ["once"], { callId: id(1) }));
+    const again = await node.time.until(node.start("Ledger/a", "write", ["once"], { callId: id(1) }));
+    expect(again).toEqual(first);
+    expect(await node.call("Ledger/a", "all")).toEqual(["once"]);
+  });
+
+  it("answer a repeat that waits in the same burst", async () => {
+    const node = await start();
+    const both = [1, 2].map(() => node.start("Ledger/a", "write", ["once"], { callId: id(1) }));
+    const [first, second] = await node.time.until(Promise.all(both));
+    expect(second).toEqual(first);
+    expect(await node.call("Ledger/a", "all")).toEqual(["once"]);
+  });
+
+  it("answer a repeat after a crash, from the restored object", async () => {
+    const node = await start();
+    await node.time.until(node.start("Ledger/a", "write", ["once"], { callId: id(1) }));
+    node.crash();
+    await node.open();
+    const again = await node.time.until(node.start("Ledger/a", "write", ["once"], { callId: id(1) }));
+    expect(again).toEqual({ value: 1, seq: 1 });
+    expect(await node.call("Ledger/a", "all")).toEqual(["once"]);
+  });
+
+  it("refuse the same id with other arguments", async () => {
+    const node = await start();
+    await node.time.until(node.start("Ledger/a", "write", ["one"], { callId: id(1) }));
+    expect(await codeOf(node.time.until(node.start("Ledger/a", "write", ["two"], { callId: id(1) })))).toBe("id_conflict");
+  });
+
+  it("let a failed call be tried again with its id", async () => {
+    const node = await start();
+    const call = (): Promise<string> => codeOf(node.time.until(node.start("Ledger/a", "write_ten_and_throw", [], { callId: id(1) })));
+    expect(await call()).toBe("changed_my_mind");
+    expect(await call()).toBe("changed_my_mind");
+  });
+
+  it("refuse an id that is older than what was pruned, rather than run it again", async () => {
+    const node = await start({ settings: { CALL_ID_RETENTION_MS: 1_000, CALL_ID_ROWS_MAX: 1_000 } });
+    for (let n = 0; n < 64; n++) await node.time.until(node.start("Ledger/a", "remember", [n], { callId: id(n) }));
+    await node.time.advance(10_000);
+    for (let n = 64; n < 128; n++) await node.time.until(node.start("Ledger/a", "remember", [n], { callId: id(n) }));
+    expect(await codeOf(node.time.until(node.start("Ledger/a", "remember", [1], { callId: id(1) })))).toBe("id_expired");
+  });
+});
+
+describe("long calls", () => {
+  it("give other objects their turn between slices, and reads of unwritten state too", async () => {
+    const node = await start({ settings: { METHOD_SLICE_MS: 1, METHOD_BUDGET_MS: 60_000 } });
+    await node.call("Ledger/slow", "write", "x");
+    await node.call("Ledger/quick", "write", "x");
+    const order: string[] = [];
+    const slow = node.start("Ledger/slow", "spin", [3_000_000]).then(() => order.push("slow"));
+    const quick = node.start("Ledger/quick", "write", ["y"]).then(() => order.push("quick"));
+    const read = node.start("Ledger/slow", "all").then(() => order.push("read"));
+    await node.time.until(Promise.all([slow, quick, read]));
+    expect(order.indexOf("quick")).toBeLessThan(order.indexOf("slow"));
+    expect(order.indexOf("read")).toBeLessThan(order.indexOf("slow"));
+  });
+});

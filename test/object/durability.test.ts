@@ -1,0 +1,437 @@
+import { describe, expect, it } from "vitest";
+import type { CallReply } from "../../src/node-api.js";
+import { VirtualNode } from "../support/virtual-node.js";
+
+const Note = `
+local Note = class "Note"
+Note.migrations = { "CREATE TABLE lines (id INTEGER PRIMARY KEY, text TEXT)" }
+Note.directory = { columns = { lines = "integer" }, row = function(self) return { lines = state.sql.one("SELECT count(*) AS n FROM lines").n } end }
+function Note:add(text) state.sql.exec("INSERT INTO lines (text) VALUES (?)", text) emit("added", { text = text }) return text end
+function Note:check(text) if text == "no" then error { code = "refused", message = "no" } end return text end
+function Note:grow(bytes) state.sql.exec("INSERT INTO lines (text) VALUES (?)", ("x"):rep(bytes)) return bytes end
+function Note:bye() destroy() return "gone" end
+function Note.read:all()
+  local found = array {}
+  for row in state.sql.each("SELECT text FROM lines ORDER BY id") do found[#found + 1] = row.text end
+  return found
+end
+function Note.read:count() return state.sql.one("SELECT count(*) AS n FROM lines").n end
+return Note
+`;
+
+const start = (more: Parameters<typeof VirtualNode.start>[0] = {}): Promise<VirtualNode> =>
+  VirtualNode.start({ classes: { Note }, ...more });
+
+const codeOf = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => "no error",
+    (error: { code?: string }) => error.code ?? String(error),
+  );
+
+/** Whether it is settled yet; asks nothing of time. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  return Promise.race([promise.then(() => true, () => true), new Promise<false>((resolve) => setImmediate(() => resolve(false)))]);
+}
+
+describe("nothing is told before it is durable (G1)", () => {
+  it("holds a reply until its flight has landed", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "first");
+    const gate = node.bucket.gate();
+    const reply = node.start("Note/a", "add", ["second"]);
+    await node.time.settle();
+    expect(await isSettled(reply)).toBe(false);
+    gate.release();
+    expect(await node.time.until(reply)).toEqual({ value: "second", seq: 2 });
+  });
+
+  it("holds reads, reads beside the mailbox and errors behind writes that have not landed", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "first");
+    const gate = node.bucket.gate();
+    const waiting = [
+      node.start("Note/a", "add", ["second"]),
+      node.start("Note/a", "check", ["yes"]),
+      node.start("Note/a", "check", ["no"]),
+    ];
+    await node.time.settle();
+    waiting.push(node.start("Note/a", "all"));
+    await node.time.settle();
+    for (const reply of waiting) expect(await isSettled(reply)).toBe(false);
+    gate.release();
+    const settled = await node.time.until(Promise.allSettled(waiting));
+    expect(settled.map((one) => (one.status === "fulfilled" ? one.value.value : one.reason.code))).toEqual([
+      "second",
+      "yes",
+      "refused",
+      ["first", "second"],
+    ]);
+  });
+
+  it("tells no event before its flight has landed", async () => {
+    const node = await start();
+    const gate = node.bucket.gate();
+    const reply = node.start("Note/a", "add", ["x"]);
+    await node.time.advance(100);
+    expect(node.observations.filter((one) => one.kind === "event")).toEqual([]);
+    gate.release();
+    await node.time.until(reply);
+    expect(node.observations.filter((one) => one.kind === "event")).toMatchObject([{ number: 1, name: "added" }]);
+  });
+
+  it("answers outcome_unknown at the gate's bound, and the call id tells later that it is there", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "first");
+    const gate = node.bucket.gate();
+    const callId = "0197a000-0000-7000-8000-000000000001";
+    const reply = node.start("Note/a", "add", ["second"], { callId });
+    await node.time.advance(10_000);
+    await expect(reply).rejects.toMatchObject({ code: "outcome_unknown", retryable: true, callId });
+    gate.release();
+    const again = await node.time.until(node.start("Note/a", "add", ["second"], { callId }));
+    expect(again.value).toBe("second");
+    expect(await node.call("Note/a", "all")).toEqual(["first", "second"]);
+  });
+
+  it("answers a read that times out at its gate with not_durable_yet", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "first");
+    const gate = node.bucket.gate();
+    void node.start("Note/a", "add", ["second"]);
+    await node.time.settle();
+    const read = node.start("Note/a", "all");
+    await node.time.advance(10_000);
+    expect(await codeOf(read)).toBe("not_durable_yet");
+    gate.release();
+  });
+});
+
+describe("after a crash", () => {
+  it("has every acknowledged write, and an unacknowledged one whole or not at all", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "told");
+    const gate = node.bucket.gate();
+    const untold = node.start("Note/a", "add", ["untold"]);
+    await node.time.settle();
+    node.crash();
+    gate.release();
+    await node.time.settle();
+    expect(await isSettled(untold)).toBe(false);
+    await node.open();
+    const lines = (await node.call("Note/a", "all")) as string[];
+    expect([["told"], ["told", "untold"]]).toContainEqual(lines);
+  });
+
+  it("throws away a local tail that never landed", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "told");
+    node.bucket.faults.failNext(100, { kind: "lost_request" }, ["write"]);
+    void node.start("Note/a", "add", ["never landed"]);
+    await node.time.advance(1_000);
+    node.crash();
+    node.bucket.faults.clear();
+    await node.open();
+    expect(await node.call("Note/a", "all")).toEqual(["told"]);
+  });
+
+  it("comes back from the bucket alone when the disk is lost", async () => {
+    const node = await start();
+    for (let n = 0; n < 10; n++) await node.call("Note/a", "add", `${n}`);
+    node.crash();
+    node.world.folder.removeTree("objects");
+    await node.open();
+    expect(await node.call("Note/a", "count")).toBe(10);
+  });
+
+  it("rebuilds an object whose local file was damaged while the node was down", async () => {
+    const node = await start();
+    for (let n = 0; n < 10; n++) await node.call("Note/a", "add", `${n}`);
+    await node.stop();
+    const path = localFile(node);
+    const bytes = node.world.folder.readFile(path) as Uint8Array;
+    bytes[bytes.length - 100] ^= 1;
+    node.world.folder.replaceFile(path, bytes);
+    await node.open();
+    expect(await node.call("Note/a", "count")).toBe(10);
+  });
+
+  it("trusts an undamaged local file and reads no body from the bucket", async () => {
+    const node = await start();
+    for (let n = 0; n < 10; n++) await node.call("Note/a", "add", `${n}`);
+    await node.stop();
+    await node.open();
+    const before = node.bucket.counts();
+    expect(await node.call("Note/a", "count")).toBe(10);
+    const after = node.bucket.counts();
+    expect(after.get - before.get).toBeLessThanOrEqual(2);
+    expect(after.read_stream).toBe(before.read_stream);
+  });
+
+  it("refuses an object whose segment in the bucket is damaged, and serves the others", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "x");
+    await node.call("Note/b", "add", "y");
+    await node.stop();
+    node.world.folder.removeTree("objects");
+    const keys = await node.keys("objects/default/Note/");
+    const segment = keys.find((key) => key.includes("/a/") && key.endsWith(".seg")) as string;
+    node.bucket.corrupt(segment);
+    await node.open();
+    expect(await codeOf(node.call("Note/a", "all"))).toBe("object_corrupt");
+    expect(await codeOf(node.call("Note/a", "add", "z"))).toBe("object_corrupt");
+    expect(await node.call("Note/b", "all")).toEqual(["y"]);
+  });
+
+  it("refuses an object whose segment in the bucket is missing", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "x");
+    await node.stop();
+    node.world.folder.removeTree("objects");
+    const keys = await node.keys("objects/default/Note/");
+    await node.time.until(node.bucket.delete(keys.filter((key) => key.endsWith(".seg"))));
+    await node.open();
+    await expect(node.call("Note/a", "all")).rejects.toMatchObject({ code: "object_corrupt" });
+  });
+});
+
+describe("ownership", () => {
+  it("breaks the residency of an owner that another node has overtaken, and nothing of it is acknowledged", async () => {
+    const first = await start();
+    await first.call("Note/a", "add", "first");
+    const second = await first.sibling();
+    await second.call("Note/a", "add", "second");
+    const late = first.start("Note/a", "add", ["late"]);
+    expect(await codeOf(first.time.until(late))).toBe("outcome_unknown");
+    expect(await second.call("Note/a", "all")).toEqual(["first", "second"]);
+  });
+
+  it("claims under a higher epoch after each restart", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "1");
+    node.crash();
+    await node.open();
+    await node.call("Note/a", "add", "2");
+    expect(node.flights("Note/a").map((flight) => flight.epoch)).toEqual([1, 2]);
+  });
+});
+
+describe("history stays bounded", () => {
+  for (const atomic of [true, false]) {
+    it(`by snapshots, and what they replace leaves the bucket (${atomic ? "atomic" : "one write at a time"})`, async () => {
+      const node = await start({ bucket: { atomic }, settings: { COMPACT_SEGMENTS_MAX: 8 } });
+      for (let n = 0; n < 50; n++) await node.call("Note/a", "add", `${n}`);
+      await node.time.settle();
+      const keys = await node.keys("objects/");
+      expect(keys.length).toBeLessThanOrEqual(11);
+      expect(node.flights("Note/a").some((flight) => flight.carried === "snapshot")).toBe(true);
+      node.crash();
+      node.world.folder.removeTree("objects");
+      await node.open();
+      expect(await node.call("Note/a", "count")).toBe(50);
+    });
+  }
+
+  it("streams a snapshot that is too large to be held, while calls go on", async () => {
+    const node = await start({
+      bucket: { latencyMs: 1 },
+      settings: {
+        SNAPSHOT_INLINE_BYTES_MAX: 64 * 1024,
+        SNAPSHOT_PART_BYTES: 64 * 1024,
+        COMPACT_SEGMENTS_MAX: 4,
+        OBJECT_WAL_BYTES_MAX: 64 * 1024,
+      },
+    });
+    const replies: Promise<CallReply>[] = [];
+    for (let n = 0; n < 40; n++) {
+      replies.push(node.start("Note/big", "grow", [20_000]));
+      await node.time.advance(3);
+    }
+    await node.time.until(Promise.all(replies));
+    expect(node.bucket.counts().write_stream).toBeGreaterThan(0);
+    node.crash();
+    node.world.folder.removeTree("objects");
+    await node.open();
+    expect(await node.call("Note/big", "count")).toBe(40);
+  });
+});
+
+describe("residency", () => {
+  it("lets an idle object leave, and wakes it again without a bucket request", async () => {
+    const node = await start({ settings: { OBJECT_IDLE_MS: 1_000 } });
+    await node.call("Note/a", "add", "x");
+    expect((await node.node.status()).residents).toBe(1);
+    await node.time.advance(2_000);
+    expect(await node.node.status()).toMatchObject({ residents: 0, openFiles: 0 });
+    const before = node.bucket.counts();
+    expect(await node.call("Note/a", "all")).toEqual(["x"]);
+    expect(node.bucket.counts()).toEqual(before);
+  });
+
+  it("keeps more residents than open files", async () => {
+    const node = await start({ settings: { OBJECT_FILES_OPEN_MAX: 3 } });
+    for (let round = 0; round < 2; round++) {
+      for (let n = 0; n < 10; n++) await node.call(`Note/n${n}`, "add", `${round}`);
+    }
+    expect(await node.node.status()).toMatchObject({ residents: 10, openFiles: 3 });
+    for (let n = 0; n < 10; n++) expect(await node.call(`Note/n${n}`, "all")).toEqual(["0", "1"]);
+  });
+
+  it("makes calls wait for an open file when all are in use, and serves every one", async () => {
+    const node = await start({ settings: { OBJECT_FILES_OPEN_MAX: 2 }, bucket: { latencyMs: 5 } });
+    const replies = Array.from({ length: 12 }, (_, n) => node.start(`Note/n${n}`, "add", ["x"]));
+    await node.time.until(Promise.all(replies));
+    expect((await node.node.status()).openFiles).toBeLessThanOrEqual(2);
+  });
+
+  it("refuses with node_full when no open file comes free in time", async () => {
+    const node = await start({ settings: { OBJECT_FILES_OPEN_MAX: 1, CALL_TIMEOUT_MS: 1_000, OBJECT_ACK_GATE_MS: 60_000 } });
+    await node.call("Note/a", "add", "x");
+    const gate = node.bucket.gate();
+    void node.start("Note/a", "add", ["y"]);
+    await node.time.settle();
+    const refused = node.start("Note/b", "add", ["x"]);
+    await node.time.advance(1_000);
+    expect(await codeOf(refused)).toBe("node_full");
+    gate.release();
+  });
+
+  it("bounds local copies: the oldest leave, and come back from the bucket", async () => {
+    const node = await start({ settings: { OBJECT_IDLE_MS: 100, LOCAL_BYTES_MAX: 1024 * 1024 } });
+    for (let n = 0; n < 4; n++) {
+      await node.call(`Note/n${n}`, "grow", 400_000);
+      await node.time.advance(1_000);
+    }
+    const files = node.world.folder.list("objects").flatMap((folder) => node.world.folder.list(`objects/${folder}`));
+    expect(files.length).toBe(2);
+    expect(await node.call("Note/n0", "count")).toBe(1);
+  });
+
+  it("answers reading methods of a key that was never written without claim or file", async () => {
+    const node = await start();
+    const before = node.bucket.counts();
+    expect(await node.call("Note/never", "all")).toEqual([]);
+    expect(node.bucket.counts().write).toBe(before.write);
+    expect(node.world.folder.list("objects")).toEqual([]);
+  });
+});
+
+describe("the end of an object", () => {
+  it("is durable, leaves a tombstone, and a later write starts it anew under a higher epoch", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "old");
+    expect(await node.call("Note/a", "bye")).toBe("gone");
+    expect(await node.call("Note/a", "all")).toEqual([]);
+    const { object } = { object: node.identity("Note/a") };
+    expect(await node.time.until(node.node.inspect(object))).toMatchObject({ state: "destroyed", epoch: 1, seq: 2 });
+    node.crash();
+    await node.open();
+    expect(await node.call("Note/a", "all")).toEqual([]);
+    expect(await node.time.until(node.start("Note/a", "add", ["new"]))).toEqual({ value: "new", seq: 3 });
+    expect(await node.call("Note/a", "all")).toEqual(["new"]);
+    expect(await node.time.until(node.node.inspect(object))).toMatchObject({ epoch: 2 });
+  });
+
+  it("lets calls that wait behind it begin the next life", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "old");
+    const replies = [node.start("Note/a", "bye"), node.start("Note/a", "add", ["new"])];
+    await node.time.until(Promise.all(replies));
+    expect(await node.call("Note/a", "all")).toEqual(["new"]);
+  });
+
+  it("comes from the operator too, and is refused for what does not exist", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "old");
+    await node.time.until(node.node.destroy(node.identity("Note/a")));
+    expect(await codeOf(node.time.until(node.node.destroy(node.identity("Note/a"))))).toBe("object_not_found");
+  });
+
+  it("leaves nothing but the tombstone in the bucket", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "old");
+    await node.call("Note/a", "bye");
+    await node.time.settle();
+    const keys = await node.keys("objects/");
+    expect(keys).toHaveLength(1);
+    expect(keys[0]).toMatch(/\/manifest$/);
+  });
+});
+
+describe("a failing bucket", () => {
+  it("stops shipping after six failures, and the next write starts it again", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "1");
+    node.bucket.faults.failNext(6, { kind: "refused" }, ["write"]);
+    const left = node.start("Note/a", "add", ["2"]);
+    await node.time.advance(9_000);
+    const state = node.node.inspect(node.identity("Note/a"));
+    const next = node.start("Note/a", "add", ["3"]);
+    await node.time.until(Promise.all([left, next, state]));
+    expect(await node.call("Note/a", "all")).toEqual(["1", "2", "3"]);
+  });
+
+  it("loses no acknowledged write when answers are lost, late or refused at random", async () => {
+    for (let seed = 1; seed <= 5; seed++) {
+      const node = await start({ seed, bucket: { atomic: seed % 2 === 0, latencyMs: 2 } });
+      const told: string[] = [];
+      for (let n = 0; n < 30; n++) {
+        const kinds = [{ kind: "refused" }, { kind: "lost_answer" }, { kind: "lost_request" }, { kind: "late", landsAfterMs: 40 }] as const;
+        const kind = kinds[(n * 7 + seed) % 9];
+        if (kind !== undefined) node.bucket.faults.failNext(1, kind, ["write"]);
+        const text = `${n}`;
+        await node.time.until(node.start("Note/a", "add", [text])).then(() => told.push(text), () => {});
+      }
+      node.crash();
+      await node.open();
+      const lines = (await node.call("Note/a", "all")) as string[];
+      expect(lines.filter((line) => told.includes(line))).toEqual(told);
+      expect(new Set(lines).size).toBe(lines.length);
+    }
+  });
+
+  it("refuses new writes with storage_behind once too much is waiting to land", async () => {
+    const node = await start({ settings: { OBJECT_UNSHIPPED_BYTES_MAX: 1024 * 1024, OBJECT_ACK_GATE_MS: 600_000 } });
+    await node.call("Note/a", "add", "1");
+    const gate = node.bucket.gate();
+    const replies = [];
+    for (let n = 0; n < 5; n++) {
+      replies.push(node.start("Note/a", "grow", [500_000]));
+      await node.time.settle();
+    }
+    const settled = Promise.allSettled(replies);
+    gate.release();
+    const codes = (await node.time.until(settled)).map((one) => (one.status === "fulfilled" ? "ok" : one.reason.code));
+    expect(codes).toEqual(["ok", "ok", "ok", "storage_behind", "storage_behind"]);
+    expect(await node.call("Note/a", "add", "after")).toBe("after");
+  });
+});
+
+describe("stopping", () => {
+  it("lands everything that is committed before it ends, and then refuses", async () => {
+    const node = await start({ bucket: { latencyMs: 20 } });
+    const replies = Array.from({ length: 20 }, (_, n) => node.start(`Note/n${n}`, "add", ["x"]));
+    await node.time.settle();
+    await node.stop();
+    await node.time.until(Promise.all(replies));
+    expect(await codeOf(node.time.until(node.start("Note/n0", "add", ["y"])))).toBe("node_stopping");
+    await node.open();
+    for (let n = 0; n < 20; n++) expect(await node.call(`Note/n${n}`, "all")).toEqual(["x"]);
+  });
+
+  it("ends within its bound when the bucket takes nothing, and says that outcomes are unknown", async () => {
+    const node = await start({ settings: { DRAIN_MS: 500 } });
+    await node.call("Note/a", "add", "x");
+    const gate = node.bucket.gate();
+    const reply = node.start("Note/a", "add", ["y"]);
+    await node.time.settle();
+    await node.stop();
+    expect(await codeOf(reply)).toBe("outcome_unknown");
+    gate.release();
+  });
+});
+
+function localFile(node: VirtualNode): string {
+  const { folder } = node.world;
+  const found = folder.list("objects").flatMap((dir) => folder.list(`objects/${dir}`).map((name) => `objects/${dir}/${name}`));
+  return found.find((path) => path.endsWith(".db")) as string;
+}
