@@ -110,6 +110,15 @@ describe("an assembly", () => {
     expect(fs.statSync(object.absolute("restored.db")).size).toBe(2048);
   });
 
+  test("ends as long as the database is, though it was longer in between", () => {
+    const { database } = object;
+    database.exec("INSERT INTO rows (body) VALUES (randomblob(50000))");
+    object.ship();
+    database.exec("DELETE FROM rows; VACUUM");
+    object.verify();
+    expect(object.segments.length).toBe(6);
+  });
+
   test("leaves nothing behind when the disk refuses the last step", () => {
     const assembly = begun();
     for (const bytes of object.segments) assembly.addSegment(bytes);

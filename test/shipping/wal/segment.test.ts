@@ -123,6 +123,19 @@ describe("a segment", () => {
     expect(refusal(forged(change)).message).toMatch(message);
   });
 
+  test("with content for the lock page is refused", () => {
+    const bytes = encodeSegment(
+      { ...HEAD, pageSize: 65_536, finalPages: 20_000 },
+      new Map([[16_385, new Uint8Array(65_536)]]),
+    );
+    expect(refusal(bytes).message).toMatch(/page 16385 is the lock page/);
+  });
+
+  test("with a page twice is refused", () => {
+    const bytes = forged((copy) => copy.writeUInt8(0, 58));
+    expect(refusal(bytes).message).toMatch(/page 0 lies outside/);
+  });
+
   test("of another magic says so, and a name is part of the message", () => {
     const bytes = sample();
     bytes[0] = 0;

@@ -72,6 +72,25 @@ test("a flipped bit anywhere in the header, or a missing byte, makes it no heade
   expect(readWalHeader(wal.subarray(0, 31))).toBeUndefined();
 });
 
+test("a capture that cannot give every page by which the file grew asks for a snapshot", () => {
+  written();
+  const wal = fs.readFileSync(object.walFile());
+  // The first commit grows the file to two pages; one frame says now that there are nine.
+  const last = wal.length - 1048;
+  expect(wal.readUInt32BE(last + 4)).toBeGreaterThan(0);
+  wal.writeUInt32BE(9 + wal.readUInt32BE(last + 4), last + 4);
+  fs.writeFileSync(object.walFile(), asBigEndian(wal));
+  expect(object.capture.capture()).toEqual({ kind: "snapshot_needed", reason: "page_missing" });
+});
+
+test("a frame of page 0 ends the walk, whatever its checksum", () => {
+  written();
+  const wal = fs.readFileSync(object.walFile());
+  wal.writeUInt32BE(0, WAL_HEADER_BYTES);
+  fs.writeFileSync(object.walFile(), asBigEndian(wal));
+  expect(object.capture.capture().kind).toBe("nothing");
+});
+
 test("a WAL with big-endian checksums is captured like any other, also from its middle", () => {
   written();
   object.database.exec("INSERT INTO rows (body) VALUES (randomblob(2000))");
