@@ -68,21 +68,35 @@ export async function writeResolved(
   options: ResolveOptions = {},
 ): Promise<ResolvedWrite> {
   let inDoubt = options.inDoubt ?? false;
-  let cause: unknown;
   for (let tries = 0; ; tries += 1) {
-    const result = await tryOnce(bucket, write);
-    if (result.kind === "landed") return result;
-    if (!inDoubt && result.kind === "lost") return result;
-    if (!inDoubt && result.kind === "refused") throw result.error;
-    inDoubt = true;
-    if ("error" in result) cause = result.error;
-    const known = await readBack(bucket, write);
-    if (known) return known;
-    await sleep(world, pauseMs(tries, options, world.random.fraction()), options.signal);
-    if (options.signal?.aborted || world.clock.monotonicMs() >= (options.untilMs ?? Number.POSITIVE_INFINITY)) {
-      throw bucketError("unknown", `it is not known whether the write of ${write.key} landed`, { cause });
+    try {
+      return await tryWrite(bucket, write, inDoubt);
+    } catch (error) {
+      if (!mayHaveLanded(error)) throw error;
+      inDoubt = true;
+      await sleep(world, pauseMs(tries, options, world.random.fraction()), options.signal);
+      if (options.signal?.aborted || world.clock.monotonicMs() >= (options.untilMs ?? Number.POSITIVE_INFINITY)) {
+        throw error;
+      }
     }
   }
+}
+
+/**
+ * One try of it.
+ * @param inDoubt whether an earlier try of this same write ended in doubt
+ * @throws MoonportError `bucket_failed`, with outcome `refused` when nothing happened, with outcome `unknown` when it may
+ *   land yet, or an earlier try may: then the same write must be tried again, with `inDoubt`
+ */
+export async function tryWrite(bucket: Bucket, write: ResolvableWrite, inDoubt: boolean): Promise<ResolvedWrite> {
+  const result = await tryOnce(bucket, write);
+  if (result.kind === "landed") return result;
+  if (!inDoubt && result.kind === "lost") return result;
+  if (!inDoubt && result.kind === "refused") throw result.error;
+  const known = await readBack(bucket, write);
+  if (known) return known;
+  const cause = "error" in result ? result.error : undefined;
+  throw bucketError("unknown", `it is not known whether the write of ${write.key} landed`, { cause });
 }
 
 async function tryOnce(bucket: Bucket, write: ResolvableWrite): Promise<TryResult> {

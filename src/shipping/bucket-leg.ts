@@ -4,21 +4,23 @@
  *
  * One load is in the air at a time. Its manifest is made once, so that every try of it carries the same random id.
  */
-import type { Bucket } from "../bucket/bucket.js";
+import { type ResolvedWrite, tryWrite } from "../bucket/ambiguous-write.js";
+import { type Bucket, mayHaveLanded } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import type { Logger } from "../world/logger.js";
 import { uuidv7, type World } from "../world/world.js";
-import { type CasResult, tryCas } from "./cas.js";
 import type { Claim } from "./claims.js";
 import { parseBodyKey } from "./layout.js";
 import { decodeManifest, encodeManifest, type Manifest, tombstone, withSegment, withSnapshot } from "./manifest.js";
 import type { ObjectLoad } from "./object-load.js";
 import type { Leg, LegResult } from "./shipper.js";
 
-interface Prepared {
+/** A load on its way: its manifest is made once, so that every try carries the same random id. */
+interface Attempt {
   readonly load: ObjectLoad;
   readonly next: Manifest;
   readonly bytes: Uint8Array;
+  inDoubt: boolean;
 }
 
 export class BucketLeg implements Leg<ObjectLoad> {
@@ -26,8 +28,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
   readonly #bucket: Bucket;
   readonly #claim: Claim;
   readonly #log: Logger;
-  /** The load under way once its body stands in the bucket (or will travel beside the manifest). */
-  #prepared: Prepared | undefined;
+  #attempt: Attempt | undefined;
 
   constructor(world: World, bucket: Bucket, claim: Claim, log: Logger) {
     this.#world = world;
@@ -37,46 +38,51 @@ export class BucketLeg implements Leg<ObjectLoad> {
   }
 
   async land(load: ObjectLoad): Promise<LegResult> {
-    if (this.#prepared?.load !== load) {
-      await this.#writeBodyApart(load);
+    if (this.#attempt?.load !== load) {
+      await this.#writeStreamed(load);
       const next = this.#manifestAfter(load);
-      this.#prepared = { load, next, bytes: encodeManifest(next) };
+      this.#attempt = { load, next, bytes: encodeManifest(next), inDoubt: false };
     }
-    const { next, bytes } = this.#prepared;
-    const result = await tryCas(this.#bucket, {
-      key: this.#claim.keys.manifest,
-      bytes,
-      replaces: this.#claim.version,
-      isOurs: (found) => decodeManifest(this.#claim.object.id, found).rid === next.rid,
-      beside: this.#bodyBeside(load),
-    });
-    this.#prepared = undefined;
+    const attempt = this.#attempt;
+    const result = await this.#try(attempt);
+    this.#attempt = undefined;
     if (load.carried === "snapshot") load.release();
-    if (result.kind === "lost") return { kind: "lost", error: this.#lostTo(result) };
-    this.#claim.advance(next, result.version);
-    if (load.carried !== "segment") void this.#collect(next);
+    if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
+    this.#claim.advance(attempt.next, result.version);
+    if (load.carried !== "segment") void this.#collect(attempt.next);
     return { kind: "landed" };
   }
 
-  /** What cannot or need not travel in the manifest's own transaction. Repeating it writes the same bytes again. */
-  async #writeBodyApart(load: ObjectLoad): Promise<void> {
-    if (load.carried === "tombstone") return;
-    const key = this.#bodyKey(load);
-    if (load.carried === "snapshot" && load.body.kind === "stream") {
-      await this.#bucket.writeStream(key, load.body.parts());
-    } else if (!this.#bucket.atomic) {
-      const outcome = await this.#bucket.write([{ key, bytes: wholeBody(load) }]);
-      if (outcome.kind === "lost") throw MoonportError.of("internal", `an unconditional write of ${key} was refused`);
+  async #try(attempt: Attempt): Promise<ResolvedWrite> {
+    const { object, keys, version } = this.#claim;
+    const write = {
+      key: keys.manifest,
+      bytes: attempt.bytes,
+      condition: { version },
+      recognise: (found: Uint8Array) => decodeManifest(object.id, found).rid === attempt.next.rid,
+      beside: this.#bodyBeside(attempt.load),
+    };
+    try {
+      return await tryWrite(this.#bucket, write, attempt.inDoubt);
+    } catch (error) {
+      attempt.inDoubt ||= mayHaveLanded(error);
+      throw error;
     }
   }
 
-  #bodyBeside(load: ObjectLoad): { key: string; bytes: Uint8Array }[] {
-    const streamed = load.carried === "snapshot" && load.body.kind === "stream";
-    if (!this.#bucket.atomic || load.carried === "tombstone" || streamed) return [];
-    return [{ key: this.#bodyKey(load), bytes: wholeBody(load) }];
+  /** A body too large to travel with its manifest goes ahead; repeating it writes the same bytes again. */
+  async #writeStreamed(load: ObjectLoad): Promise<void> {
+    if (load.carried !== "snapshot" || load.body.kind !== "stream") return;
+    await this.#bucket.writeStream(this.#bodyKey(load), load.body.parts());
   }
 
-  #bodyKey(load: ObjectLoad): string {
+  #bodyBeside(load: ObjectLoad): { key: string; bytes: Uint8Array }[] {
+    if (load.carried === "tombstone") return [];
+    if (load.carried === "segment") return [{ key: this.#bodyKey(load), bytes: load.body }];
+    return load.body.kind === "whole" ? [{ key: this.#bodyKey(load), bytes: load.body.bytes }] : [];
+  }
+
+  #bodyKey(load: Exclude<ObjectLoad, { carried: "tombstone" }>): string {
     const { keys, manifest } = this.#claim;
     if (load.carried === "segment") return keys.segment(load.entry);
     return keys.snapshot({ epoch: manifest.epoch, seq: load.toSeq });
@@ -92,12 +98,14 @@ export class BucketLeg implements Leg<ObjectLoad> {
     return withSnapshot(manifest, { epoch: manifest.epoch, seq: load.toSeq, bytes }, position, rid);
   }
 
-  #lostTo(result: Extract<CasResult, { kind: "lost" }>): MoonportError {
+  /** Whoever wrote instead of us owns the object now; of what we shipped in doubt the new owner may have all or nothing. */
+  #lostTo(result: Exclude<ResolvedWrite, { kind: "landed" }>): MoonportError {
     const { object, manifest } = this.#claim;
-    const winner = result.current && decodeManifest(object.id, result.current.bytes);
+    const current = result.kind === "superseded" ? result.current : undefined;
+    const winner = current && decodeManifest(object.id, current.bytes);
     return MoonportError.of("moved", `${object.id} was claimed by another node`, {
       object: object.id,
-      details: { epoch: manifest.epoch, winningEpoch: winner?.epoch ?? 0 },
+      details: { epoch: manifest.epoch, ...(winner && { winningEpoch: winner.epoch }) },
     });
   }
 
@@ -132,10 +140,4 @@ export class BucketLeg implements Leg<ObjectLoad> {
 function isSuperseded(key: string, landed: Manifest): boolean {
   const body = parseBodyKey(key);
   return body !== undefined && body.epoch <= landed.epoch && body.toSeq <= landed.seq;
-}
-
-function wholeBody(load: Exclude<ObjectLoad, { carried: "tombstone" }>): Uint8Array {
-  if (load.carried === "segment") return load.body;
-  if (load.body.kind === "whole") return load.body.bytes;
-  throw MoonportError.of("internal", "a streamed snapshot has no whole body");
 }

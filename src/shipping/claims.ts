@@ -5,13 +5,12 @@
  * so that waking it again costs no bucket request. Manifests kept for objects that are not resident are bounded; a
  * forgotten one is read again and recognised by the session that wrote it.
  */
+import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
 import type { Bucket, Version } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
-import { sleep, uuidv7, type World } from "../world/world.js";
-import { backoffMs } from "./backoff.js";
-import { type CasWrite, tryCas } from "./cas.js";
+import { uuidv7, type World } from "../world/world.js";
 import { ObjectKeys } from "./layout.js";
 import { claimed, decodeManifest, encodeManifest, firstManifest, type Manifest } from "./manifest.js";
 
@@ -45,7 +44,7 @@ export class Claim {
 
 type ClaimSettings = Pick<
   Settings,
-  "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS" | "OBJECT_SHIP_FAILURES_MAX" | "NODE_CLAIMS_MAX"
+  "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS" | "OBJECT_ACK_GATE_MS" | "NODE_CLAIMS_MAX"
 >;
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
@@ -78,10 +77,7 @@ export class Claims {
    */
   async claim(object: ObjectIdentity): Promise<Claim> {
     const known = this.#held.get(object.id);
-    if (known !== undefined) {
-      this.#remember(known);
-      return known;
-    }
+    if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
     for (let race = 0; race < RACES_MAX; race++) {
       const won = await this.#tryClaim(object);
       if (won !== undefined) return this.#remember(won);
@@ -111,27 +107,23 @@ export class Claims {
       return new Claim(object, before, found.version);
     }
     const next = before ? claimed(before, this.#session, rid) : firstManifest(object.id, this.#session, rid);
-    const write: CasWrite = {
+    const write: ResolvableWrite = {
       key: keys.manifest,
       bytes: encodeManifest(next),
-      replaces: found?.version,
-      isOurs: (bytes) => decodeManifest(object.id, bytes).rid === rid,
+      condition: found === undefined ? { absent: true } : { version: found.version },
+      recognise: (bytes) => decodeManifest(object.id, bytes).rid === rid,
     };
     const result = await this.#untilResolved(write);
     return result.kind === "landed" ? new Claim(object, next, result.version) : undefined;
   }
 
-  async #untilResolved(write: CasWrite): ReturnType<typeof tryCas> {
-    const { OBJECT_SHIP_BACKOFF_MS, OBJECT_SHIP_BACKOFF_MAX_MS, OBJECT_SHIP_FAILURES_MAX } = this.#settings;
-    for (let failures = 1; ; failures++) {
-      try {
-        return await tryCas(this.#bucket, write);
-      } catch (error) {
-        if (failures >= OBJECT_SHIP_FAILURES_MAX) throw error;
-      }
-      const fraction = this.#world.random.fraction();
-      await sleep(this.#world, backoffMs(failures, OBJECT_SHIP_BACKOFF_MS, OBJECT_SHIP_BACKOFF_MAX_MS, fraction));
-    }
+  #untilResolved(write: ResolvableWrite): Promise<ResolvedWrite> {
+    const { OBJECT_SHIP_BACKOFF_MS, OBJECT_SHIP_BACKOFF_MAX_MS, OBJECT_ACK_GATE_MS } = this.#settings;
+    return writeResolved(this.#bucket, this.#world, write, {
+      untilMs: this.#world.clock.monotonicMs() + OBJECT_ACK_GATE_MS,
+      firstPauseMs: OBJECT_SHIP_BACKOFF_MS,
+      pauseMaxMs: OBJECT_SHIP_BACKOFF_MAX_MS,
+    });
   }
 
   #remember(claim: Claim): Claim {

@@ -104,7 +104,9 @@ describe("a call is one transaction", () => {
     const node = await start();
     expect(await codeOf(node.call("Ledger/typo", "fail", "no such thing"))).toBe("method_error");
     await node.call("Ledger/typo", "look");
-    expect(await node.time.until(node.node.inspect(node.identity("Ledger/typo")))).toMatchObject({ state: "unwritten" });
+    expect(await node.time.until(node.node.inspect(node.identity("Ledger/typo")))).toMatchObject({
+      state: "unwritten",
+    });
     expect(await node.call("Ledger/typo", "all")).toEqual([]);
   });
 });
@@ -210,12 +212,15 @@ describe("call ids", () => {
   it("refuse the same id with other arguments", async () => {
     const node = await start();
     await node.time.until(node.start("Ledger/a", "write", ["one"], { callId: id(1) }));
-    expect(await codeOf(node.time.until(node.start("Ledger/a", "write", ["two"], { callId: id(1) })))).toBe("id_conflict");
+    expect(await codeOf(node.time.until(node.start("Ledger/a", "write", ["two"], { callId: id(1) })))).toBe(
+      "id_conflict",
+    );
   });
 
   it("let a failed call be tried again with its id", async () => {
     const node = await start();
-    const call = (): Promise<string> => codeOf(node.time.until(node.start("Ledger/a", "write_ten_and_throw", [], { callId: id(1) })));
+    const call = (): Promise<string> =>
+      codeOf(node.time.until(node.start("Ledger/a", "write_ten_and_throw", [], { callId: id(1) })));
     expect(await call()).toBe("changed_my_mind");
     expect(await call()).toBe("changed_my_mind");
   });
@@ -225,7 +230,9 @@ describe("call ids", () => {
     for (let n = 0; n < 64; n++) await node.time.until(node.start("Ledger/a", "remember", [n], { callId: id(n) }));
     await node.time.advance(10_000);
     for (let n = 64; n < 128; n++) await node.time.until(node.start("Ledger/a", "remember", [n], { callId: id(n) }));
-    expect(await codeOf(node.time.until(node.start("Ledger/a", "remember", [1], { callId: id(1) })))).toBe("id_expired");
+    expect(await codeOf(node.time.until(node.start("Ledger/a", "remember", [1], { callId: id(1) })))).toBe(
+      "id_expired",
+    );
   });
 });
 

@@ -30,7 +30,13 @@ const codeOf = (promise: Promise<unknown>): Promise<string> =>
 
 /** Whether it is settled yet; asks nothing of time. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
-  return Promise.race([promise.then(() => true, () => true), new Promise<false>((resolve) => setImmediate(() => resolve(false)))]);
+  return Promise.race([
+    promise.then(
+      () => true,
+      () => true,
+    ),
+    new Promise<false>((resolve) => setImmediate(() => resolve(false))),
+  ]);
 }
 
 describe("nothing is told before it is durable (G1)", () => {
@@ -149,7 +155,7 @@ describe("after a crash", () => {
     await node.stop();
     const path = localFile(node);
     const bytes = node.world.folder.readFile(path) as Uint8Array;
-    bytes[bytes.length - 100] ^= 1;
+    bytes[bytes.length - 100] = (bytes[bytes.length - 100] ?? 0) ^ 1;
     node.world.folder.replaceFile(path, bytes);
     await node.open();
     expect(await node.call("Note/a", "count")).toBe(10);
@@ -284,7 +290,9 @@ describe("residency", () => {
   });
 
   it("refuses with node_full when no open file comes free in time", async () => {
-    const node = await start({ settings: { OBJECT_FILES_OPEN_MAX: 1, CALL_TIMEOUT_MS: 1_000, OBJECT_ACK_GATE_MS: 60_000 } });
+    const node = await start({
+      settings: { OBJECT_FILES_OPEN_MAX: 1, CALL_TIMEOUT_MS: 1_000, OBJECT_ACK_GATE_MS: 60_000 },
+    });
     await node.call("Note/a", "add", "x");
     const gate = node.bucket.gate();
     void node.start("Note/a", "add", ["y"]);
@@ -375,11 +383,19 @@ describe("a failing bucket", () => {
       const node = await start({ seed, bucket: { atomic: seed % 2 === 0, latencyMs: 2 } });
       const told: string[] = [];
       for (let n = 0; n < 30; n++) {
-        const kinds = [{ kind: "refused" }, { kind: "lost_answer" }, { kind: "lost_request" }, { kind: "late", landsAfterMs: 40 }] as const;
+        const kinds = [
+          { kind: "refused" },
+          { kind: "lost_answer" },
+          { kind: "lost_request" },
+          { kind: "late", landsAfterMs: 40 },
+        ] as const;
         const kind = kinds[(n * 7 + seed) % 9];
         if (kind !== undefined) node.bucket.faults.failNext(1, kind, ["write"]);
         const text = `${n}`;
-        await node.time.until(node.start("Note/a", "add", [text])).then(() => told.push(text), () => {});
+        await node.time.until(node.start("Note/a", "add", [text])).then(
+          () => told.push(text),
+          () => {},
+        );
       }
       node.crash();
       await node.open();
@@ -432,6 +448,8 @@ describe("stopping", () => {
 
 function localFile(node: VirtualNode): string {
   const { folder } = node.world;
-  const found = folder.list("objects").flatMap((dir) => folder.list(`objects/${dir}`).map((name) => `objects/${dir}/${name}`));
+  const found = folder
+    .list("objects")
+    .flatMap((dir) => folder.list(`objects/${dir}`).map((name) => `objects/${dir}/${name}`));
   return found.find((path) => path.endsWith(".db")) as string;
 }
