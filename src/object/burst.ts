@@ -232,8 +232,11 @@ export class Burst {
       return this.#committed({ isAwake: false, retryRow: false });
     }
     const derived = callsWrote || preludeWrote || this.#rowAsked ? this.#deriveRow() : undefined;
-    if (database.wroteSince(this.#startMark) && this.#seqs === 0) this.#nextSeq();
-    database.commit();
+    const wrote = database.wroteSince(this.#startMark);
+    if (wrote && this.#seqs === 0) this.#nextSeq();
+    // A failed call leaves pages that are dirty though unchanged: committed, they would stand in the WAL and no flight take them.
+    if (this.#seqs === 0) database.rollback();
+    else database.commit();
     return this.#committed({ isAwake: true, retryRow: derived === "failed_first" });
   }
 

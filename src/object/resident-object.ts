@@ -97,9 +97,12 @@ export class ResidentObject implements FileHolder {
   tryCloseFile(): boolean {
     const state = this.#state;
     if (state.kind !== "open" || this.#isPumping || this.#activeReads > 0 || this.#mailbox.size > 0) return false;
-    if (!state.open.shipper.clean || !state.open.cargo.settleFile()) return false;
-    this.#context.localCopies.closed(state.open.path, state.open.database.sizeBytes());
+    if (!state.open.shipper.clean) return false;
+    const settled = state.open.cargo.settleFile();
+    if (settled === "in_use") return false;
+    if (settled === "settled") this.#context.localCopies.closed(state.open.path, state.open.database.sizeBytes());
     this.#closeNow(state.open, residencyEnded(this.object.id));
+    if (settled === "failed") this.#discardFile(state.open);
     return true;
   }
 

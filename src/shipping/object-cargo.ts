@@ -86,12 +86,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
       return { kind: "load", load: this.#snapshot() };
     }
     assert(captured.kind === "pages", "a segment without pages");
-    if (this.#connectionUsable && !database.inTransaction && this.#snapshotDue()) {
-      return { kind: "load", load: this.#snapshot() };
-    }
-    const load = this.#segment(captured);
-    this.#checkpointIfLong();
-    return { kind: "load", load };
+    return { kind: "load", load: this.#dueSnapshot() ?? this.#segment(captured) };
   }
 
   /** The object ends at `seq`: the next load is its tombstone. */
@@ -111,13 +106,11 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
 
   /**
    * Everything has landed: brings the file to exactly the manifest's position, so that it can be trusted later.
-   * @returns false when something still reads the file or a commit is not captured
+   * `failed`: the disk would not take it; the file is then worth nothing, but the bucket has everything.
    */
-  settleFile(): boolean {
-    if (!this.#connectionUsable || this.#fileHeld || !this.#capture.isFullyCaptured()) return false;
-    if (!this.#parts.database.checkpointTruncate()) return false;
-    this.#capture.noteCheckpoint();
-    return true;
+  settleFile(): "settled" | "in_use" | "failed" {
+    if (!this.#connectionUsable || this.#fileHeld || !this.#capture.isFullyCaptured()) return "in_use";
+    return this.#checkpoint();
   }
 
   /** After the database is closed. */
@@ -135,8 +128,12 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return isBase && captured.pages.size !== captured.finalPages;
   }
 
-  #snapshotDue(): boolean {
-    return snapshotIsDue(this.#parts.claim.manifest, this.#ledger.pages * PAGE_BYTES, this.#parts.settings);
+  /** A snapshot where history has grown long; none where the file is in use or the disk would not take the checkpoint. */
+  #dueSnapshot(): SnapshotLoad | undefined {
+    const { claim, database, settings } = this.#parts;
+    if (!this.#connectionUsable || database.inTransaction) return undefined;
+    if (!snapshotIsDue(claim.manifest, this.#ledger.pages * PAGE_BYTES, settings)) return undefined;
+    return this.#isSmall() || this.#checkpoint() === "settled" ? this.#snapshot() : undefined;
   }
 
   #segment(captured: Extract<Captured, { kind: "pages" }>): SegmentLoad {
@@ -157,14 +154,18 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     images.shipped(captured.pages, captured.finalPages);
     const entry = { epoch, fromSeq: head.fromSeq, toSeq, bytes: body.length };
     this.#noteTaken(position);
+    this.#checkpointIfLong();
     return { carried: "segment", toSeq, bytes: body.length, entry, position, body };
   }
 
   #snapshot(): SnapshotLoad {
     this.#snapshotOwed = false;
     this.#parts.images.drop();
-    const bytes = this.#parts.database.sizeBytes();
-    return bytes <= this.#parts.settings.SNAPSHOT_INLINE_BYTES_MAX ? this.#wholeSnapshot() : this.#streamedSnapshot();
+    return this.#isSmall() ? this.#wholeSnapshot() : this.#streamedSnapshot();
+  }
+
+  #isSmall(): boolean {
+    return this.#parts.database.sizeBytes() <= this.#parts.settings.SNAPSHOT_INLINE_BYTES_MAX;
   }
 
   #wholeSnapshot(): SnapshotLoad {
@@ -188,8 +189,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   #streamedSnapshot(): SnapshotLoad {
     const { database, world, settings } = this.#parts;
     this.#capture.startAfterSnapshot();
-    assert(database.checkpointTruncate(), "a checkpoint for a snapshot found the file in use");
-    this.#capture.noteCheckpoint();
+    assert(this.#checkpoint() === "settled", "a snapshot must be taken and the file cannot be checkpointed");
     this.#fileHeld = true;
     const toSeq = this.#parts.committedSeq();
     this.#takenSeq = toSeq;
@@ -252,7 +252,17 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   /** In the tick of a capture, so that everything in the WAL is captured (S2). */
   #checkpointIfLong(): void {
     if (!this.#connectionUsable || this.#fileHeld || this.#parts.database.inTransaction) return;
-    if (this.#capture.walBytes() <= this.#parts.settings.OBJECT_WAL_BYTES_MAX) return;
-    if (this.#parts.database.checkpointTruncate()) this.#capture.noteCheckpoint();
+    if (this.#capture.walBytes() > this.#parts.settings.OBJECT_WAL_BYTES_MAX) this.#checkpoint();
+  }
+
+  /** A checkpoint that fails leaves the WAL as it was, so nothing committed depends on it. */
+  #checkpoint(): "settled" | "in_use" | "failed" {
+    try {
+      if (!this.#parts.database.checkpointTruncate()) return "in_use";
+    } catch {
+      return "failed";
+    }
+    this.#capture.noteCheckpoint();
+    return "settled";
   }
 }

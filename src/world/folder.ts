@@ -57,13 +57,18 @@ const ERRNO_CODES: Readonly<Record<string, ErrorCode>> = {
   EROFS: "storage_readonly",
   EACCES: "storage_readonly",
   EPERM: "storage_readonly",
+  SQLITE_FULL: "storage_full",
+  SQLITE_READONLY: "storage_readonly",
+  SQLITE_CANTOPEN: "storage_readonly",
 };
 
 /** A failed file operation as a coded error, with the operation and the path. */
 export function storageError(operation: string, path: string, cause: unknown): MoonportError {
   if (cause instanceof MoonportError) return cause;
   const errno = (cause as NodeJS.ErrnoException | undefined)?.code ?? "";
-  const code = ERRNO_CODES[errno] ?? "storage_failed";
+  // SQLite's extended codes go on after the primary one: SQLITE_READONLY_DIRECTORY.
+  const primary = /^SQLITE_[A-Z]+/.exec(errno)?.[0] ?? errno;
+  const code = ERRNO_CODES[primary] ?? "storage_failed";
   const message = cause instanceof Error ? cause.message : String(cause);
   return MoonportError.of(code, `${operation} ${path}: ${message}`, { cause });
 }

@@ -20,6 +20,8 @@ export interface VirtualNodeOptions {
   /** Lua by class name; default the repository's `classes/`. */
   readonly classes?: Readonly<Record<string, string>>;
   readonly seed?: number;
+  /** The data folder; default a temporary one. */
+  readonly root?: string;
   readonly onClassError?: "refuse" | "report";
 }
 
@@ -35,7 +37,7 @@ export class VirtualNode {
     this.#options = options;
     const seed = (options.seed ?? 1) + (beside ? 2_000_000 : 0);
     this.time = beside?.time ?? new VirtualTime();
-    this.world = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed });
+    this.world = new VirtualWorld({ time: this.time, root: options.root ?? temporaryFolder(), seed });
     // The bucket lives in a world of its own: a node's crash does not touch it.
     const cloud = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed: seed + 1_000_000 });
     this.bucket = beside?.bucket ?? new MemoryBucket(cloud, options.bucket);
@@ -77,9 +79,11 @@ export class VirtualNode {
     const object = this.identity(target);
     const { world } = this;
     // The wire is cut with the machine: what its memory still comes to after a crash reaches nobody.
-    const whileAlive = <T>(settle: (outcome: T) => void) => (outcome: T): void => {
-      if (!world.revoked) settle(outcome);
-    };
+    const whileAlive =
+      <T>(settle: (outcome: T) => void) =>
+      (outcome: T): void => {
+        if (!world.revoked) settle(outcome);
+      };
     const reply = new Promise<CallReply>((resolve, reject) => {
       const call = this.node.call({ object, method, args, caller: { kind: "client" }, ...more });
       call.then(whileAlive(resolve), whileAlive(reject));
@@ -113,6 +117,12 @@ export class VirtualNode {
     await this.time.until(this.node.stop());
   }
 
+  /** The classes become these, as `dev` does on save. */
+  async reload(classes: Readonly<Record<string, string>>): Promise<void> {
+    this.node.reload([appOf(classes)]);
+    await this.time.settle();
+  }
+
   /** The power goes. Replies still under way never come. */
   crash(): void {
     this.world = this.world.crash();
@@ -120,15 +130,18 @@ export class VirtualNode {
 
   #app(): AppSource {
     const { classes } = this.#options;
-    if (classes === undefined) return readAppSource("default", new RealFolder("."));
-    const sources = Object.entries(classes).map(([name, text]) => ({
-      app: "default",
-      name,
-      file: `classes/${name}.lua`,
-      text,
-    }));
-    return { app: "default", classes: sources };
+    return classes === undefined ? readAppSource("default", new RealFolder(".")) : appOf(classes);
   }
+}
+
+function appOf(classes: Readonly<Record<string, string>>): AppSource {
+  const sources = Object.entries(classes).map(([name, text]) => ({
+    app: "default",
+    name,
+    file: `classes/${name}.lua`,
+    text,
+  }));
+  return { app: "default", classes: sources };
 }
 
 /** The bucket as a store of its own: a node that stops leaves it running for the next. */
