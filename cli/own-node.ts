@@ -13,9 +13,9 @@ import type { Observation, Observer } from "../src/observation.js";
 import { type LogLevel, pinoLogger } from "../src/world/pino-logger.js";
 import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
-import type { World } from "../src/world/world.js";
+import { sleep, type World } from "../src/world/world.js";
 import type { Context } from "./context.js";
-import { isAlive, readNodeFile, removeNodeFile, writeNodeFile } from "./node-file.js";
+import { isAlive, type NodeFile, readNodeFile, removeNodeFile, writeNodeFile } from "./node-file.js";
 
 export interface OwnNodeOptions {
   /** For `node.json`. */
@@ -36,6 +36,9 @@ export interface OwnNode {
   close(): Promise<void>;
 }
 
+const HOLDER_LOOKS = 15;
+const HOLDER_LOOK_MS = 100;
+
 type ClassFault = Extract<Observation, { kind: "class_failed" }>;
 
 /** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file */
@@ -50,8 +53,9 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     settings,
     onClassError: options.onClassError,
     observer: options.observer,
-  }).catch((error: unknown) => {
-    throw explained(error, data);
+  }).catch(async (error: unknown) => {
+    const isLocked = error instanceof MoonportError && error.code === "folder_locked";
+    throw isLocked ? lockedError(error, data, await lockHolder(world, data)) : error;
   });
   const { session } = node;
   const note = { pid: process.pid, session, command: options.command };
@@ -76,13 +80,18 @@ export function faultText({ file, line, message }: ClassFault): string {
   return line === undefined ? `${file}: ${message}` : `${file}:${line}: ${message}`;
 }
 
-function explained(error: unknown, data: string): unknown {
-  return error instanceof MoonportError && error.code === "folder_locked" ? lockedError(error, data) : error;
+/** Who has the folder. A node that is just starting has the lock a moment before it says so. */
+async function lockHolder(world: World, data: string): Promise<NodeFile | undefined> {
+  for (let look = 0; look < HOLDER_LOOKS; look++) {
+    const holder = readNodeFile(data);
+    if (holder !== undefined && isAlive(holder.pid)) return holder;
+    await sleep(world, HOLDER_LOOK_MS);
+  }
+  return undefined;
 }
 
-function lockedError(error: MoonportError, data: string): MoonportError {
-  const holder = readNodeFile(data);
-  if (holder === undefined || !isAlive(holder.pid)) return error;
+function lockedError(error: MoonportError, data: string, holder: NodeFile | undefined): MoonportError {
+  if (holder === undefined) return error;
   const { pid, command, url } = holder;
   const who = `process ${pid} (moonport ${command}${url === undefined ? "" : ` at ${url}`})`;
   return MoonportError.of("folder_locked", `${who} uses ${data}`, {

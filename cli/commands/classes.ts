@@ -21,7 +21,7 @@ export function addClasses(program: Command): void {
     });
 }
 
-export function methodsText({ methods }: ClassInfo): string {
+function methodsText({ methods }: ClassInfo): string {
   const names = (kind: "write" | "read"): string[] =>
     methods.filter((method) => method.kind === kind).map((method) => method.name);
   const [writing, reading] = [names("write"), names("read")];

@@ -6,7 +6,7 @@ import { jsonText } from "../output.js";
 import { objectOf } from "../words.js";
 
 /** The exit code of "not found", without an error: absence is an answer. */
-export const EXIT_ABSENT = 3;
+const EXIT_ABSENT = 3;
 
 export function addGet(program: Command): void {
   program

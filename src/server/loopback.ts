@@ -9,7 +9,7 @@ import { isIPv4 } from "node:net";
 import { MoonportError } from "../errors.js";
 
 /** `localhost`, names under it, 127.0.0.0/8 and ::1; brackets around an IPv6 address are ignored. */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   const name = host.toLowerCase().replace(/^\[(.*)\]$/, "$1");
   if (name === "localhost" || name.endsWith(".localhost") || name === "::1") return true;
   return isIPv4(name) && name.startsWith("127.");

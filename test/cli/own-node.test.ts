@@ -164,6 +164,24 @@ describe("moonport start", () => {
     expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
   });
 
+  it("ends at once when told a second time, though a call still runs", async () => {
+    const slow =
+      'local Slow = class "Slow"\nfunction Slow:spin() log.warn("spinning") while true do end end\nreturn Slow\n';
+    const app = {
+      ...appWith({ "Slow.lua": slow }),
+      env: { METHOD_BUDGET_MS: "60000", METHOD_INSTRUCTIONS_MAX: "1000000000000" },
+    };
+    const node = new RunningCli(app, "start", "--json", "--port", "0");
+    await node.document("url");
+    const call = cli(app, "call", "Slow/a", "spin");
+    await expect.poll(() => node.stderr, { timeout: 10_000 }).toContain("spinning");
+    node.signal("SIGTERM");
+    await expect.poll(() => node.stderr, { timeout: 10_000 }).toContain("SIGTERM: letting running calls finish");
+    node.signal("SIGTERM");
+    expect(await node.exit).toBe(143);
+    expect((await call).code).toBe(5);
+  });
+
   it("listens on this machine only", async () => {
     const refused = await cli(appWith(), "start", "--host", "0.0.0.0", "--port", "0");
     expect([refused.code, refused.stderr]).toEqual([7, expect.stringContaining("(insecure_bind)")]);
