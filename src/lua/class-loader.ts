@@ -2,7 +2,7 @@
  * Turns a class file into a class: compiles it, runs its top once, checks what it returned, and freezes all of it.
  *
  * What a class file leaves behind is shared by every object of the class, so it must not change afterwards: its globals
- * and every table reachable from it are frozen, and a function that assigns to a local of the file is refused here.
+ * and every table reachable from it are frozen, and a function that assigns to a variable of the file is refused here.
  */
 import { createHash } from "node:crypto";
 import { asMoonportError, type MoonportError } from "../errors.js";
@@ -52,7 +52,6 @@ export function loadClassFile(
   classTable.host = { kind: "class", refusal: "is a class" };
   const environment = makeEnvironment(machine, source, globals, classTable);
   const closure = compile(machine, source);
-  refuseSharedAssignments(machine, source, (closure.value as LuaClosure).p);
   (closure.value as LuaClosure).upvals[0]?.setfrom(runtime.tableValue(environment));
   classTable.metatable = runtime.functions({ __call: classCall });
   runtime.addField(classTable.metatable, "__metatable", runtime.boolean(false));
@@ -65,7 +64,7 @@ export function loadClassFile(
     });
   }
   const shape = checkedClass(machine, source, classTable);
-  freezeAll(machine, [closure, runtime.tableValue(classTable), runtime.tableValue(environment)]);
+  freezeAll(machine, source, [runtime.tableValue(classTable), runtime.tableValue(environment)]);
   environment.frozen = runtime.guard(ENVIRONMENT_FROZEN);
   return {
     ...shape,
@@ -168,39 +167,26 @@ function lastLine(source: ClassSource): number {
   return source.text.trimEnd().split("\n").length;
 }
 
-/** A function of the file that assigns to a local of the file would carry state from object to object. */
-function refuseSharedAssignments(machine: Machine, source: ClassSource, main: Proto): void {
-  const setUpvalue = machine.runtime.fengari.opcodes.OP_SETUPVAL;
-  const scan = (proto: Proto, isFileLocal: readonly boolean[]): void => {
-    proto.code.forEach((instruction, pc) => {
-      if (instruction.opcode !== setUpvalue || !isFileLocal[instruction.B]) return;
-      const name = proto.upvalues[instruction.B]?.name;
-      throw classInvalid(
-        source,
-        proto.lineinfo[pc],
-        `'${name ? latin1(name.getstr()) : "?"}' is a local of the file, which all objects share; a function may not assign to it`,
-        { hint: "keep what must last in state.store or state.sql" },
-      );
-    });
-    for (const child of proto.p) {
-      scan(
-        child,
-        child.upvalues.map(({ instack, idx }) => (instack ? proto === main : isFileLocal[idx] === true)),
-      );
-    }
-  };
-  scan(main, []);
-}
-
-function freezeAll(machine: Machine, roots: readonly TValue[]): void {
+/**
+ * Freezes what the class keeps, and refuses what would carry state from object to object all the same: functions that
+ * assign to a variable of the file, coroutines, and iterators under way.
+ */
+function freezeAll(machine: Machine, source: ClassSource, roots: readonly TValue[]): void {
   const guard = machine.runtime.guard(CLASS_FROZEN);
   const seen = new Set<unknown>();
   const waiting = [...roots];
   for (let value = waiting.pop(); value !== undefined; value = waiting.pop()) {
     if (seen.has(value.value)) continue;
+    if (value.type === TYPE.thread || value.type === TYPE.jsClosure) {
+      throw classInvalid(source, undefined, "keeps a coroutine or an iterator, which all objects would share", {
+        hint: "make it inside the method that uses it",
+      });
+    }
     if (value.type === TYPE.luaFunction) {
       seen.add(value.value);
-      waiting.push(...(value.value as LuaClosure).upvals.filter((upvalue) => upvalue !== undefined));
+      const closure = value.value as LuaClosure;
+      refuseAssignments(machine, source, closure.p, () => true);
+      waiting.push(...closure.upvals.filter((upvalue) => upvalue !== undefined));
     } else if (value.type === TYPE.table) {
       seen.add(value.value);
       const table = value.value as Table;
@@ -209,6 +195,32 @@ function freezeAll(machine: Machine, roots: readonly TValue[]): void {
       for (const entry of table.strong.values()) waiting.push(entry.key, entry.value);
       if (table.metatable !== null) waiting.push(machine.runtime.tableValue(table.metatable));
     }
+  }
+}
+
+/** Looks through a function and those inside it for an assignment to a variable that outlives its calls. */
+function refuseAssignments(
+  machine: Machine,
+  source: ClassSource,
+  proto: Proto,
+  outlives: (upvalue: number) => boolean,
+): void {
+  const setUpvalue = machine.runtime.fengari.opcodes.OP_SETUPVAL;
+  proto.code.forEach((instruction, pc) => {
+    if (instruction.opcode !== setUpvalue || !outlives(instruction.B)) return;
+    const name = proto.upvalues[instruction.B]?.name;
+    throw classInvalid(
+      source,
+      proto.lineinfo[pc],
+      `'${name ? latin1(name.getstr()) : "?"}' is a variable of the file, which all objects share; a function may not assign to it`,
+      { hint: "keep what must last in state.store or state.sql" },
+    );
+  });
+  for (const inner of proto.p) {
+    refuseAssignments(machine, source, inner, (upvalue) => {
+      const origin = inner.upvalues[upvalue];
+      return origin !== undefined && !origin.instack && outlives(origin.idx);
+    });
   }
 }
 

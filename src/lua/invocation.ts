@@ -82,6 +82,7 @@ export class Invocation implements LuaInvocation, RunningCall {
 
   abandon(): void {
     if (this.#state === "ended") return;
+    if (this.#state === "fresh") this.machine.threads.giveBack(this.thread);
     this.#end();
   }
 
@@ -124,10 +125,11 @@ export class Invocation implements LuaInvocation, RunningCall {
     const { runtime, errors } = this.machine;
     const error = errors.toMoonport(this.thread.stack[this.thread.top - 1]);
     const object = this.plan.host.object.id;
-    if (error.code === "method_error" || error.code === "internal") {
-      runtime.log.warn({ object, code: error.code, traceback: errors.traceback(this.thread) }, error.message);
-    } else {
+    if (error.source === "class") {
+      // A refusal that the class intends; they are many, and a traceback costs more than the call.
       runtime.log.debug({ object, code: error.code }, error.message);
+    } else {
+      runtime.log.warn({ object, code: error.code, traceback: errors.traceback(this.thread) }, error.message);
     }
     return this.#failed(error);
   }

@@ -169,3 +169,18 @@ test("a kill inside a host error's handling is still a kill", () => {
   expect(step(thing, "go", [], host)).toMatchObject({ kind: "failed", error: { code: "budget_exceeded" } });
   expect(run(loadThing("function Thing:go() return 1 end", engine), "go")).toBe(1);
 });
+
+test("time that host calls take is noticed long before a thousand instructions", () => {
+  const clock = new SteppingClock();
+  const engine = makeEngine({ clock, limits: { methodBudgetMs: 100, sliceMs: 1_000 } });
+  const host = new FakeHost();
+  let calls = 0;
+  host.storeSet = () => {
+    calls += 1;
+    clock.nowMs += 20;
+  };
+  expect(failure("for i = 1, 100 do state.store.set('a', i) end", engine, host)).toMatchObject({
+    code: "budget_exceeded",
+  });
+  expect(calls).toBeLessThan(20);
+});

@@ -170,13 +170,28 @@ describe("a file that is no class is refused with file and line", () => {
     ],
     [
       "local A = class 'Auction'\nlocal count = 0\nfunction A:add()\n  count = count + 1\nend\nreturn A",
-      "classes/Auction.lua:4: 'count' is a local of the file, which all objects share",
+      "classes/Auction.lua:4: 'count' is a variable of the file, which all objects share",
       4,
     ],
     [
       "local A = class 'Auction'\nlocal n\nfunction A:x() return function() return function() n = 1 end end end\nreturn A",
-      "classes/Auction.lua:3: 'n' is a local of the file",
+      "classes/Auction.lua:3: 'n' is a variable of the file",
       3,
+    ],
+    [
+      "local A = class 'Auction'\nlocal next = (function() local n = 0 return function()\nn = n + 1 return n end end)()\nfunction A:x() return next() end\nreturn A",
+      "classes/Auction.lua:3: 'n' is a variable of the file",
+      3,
+    ],
+    [
+      "local A = class 'Auction'\nlocal co = coroutine.create(print)\nfunction A:x() return co end\nreturn A",
+      "classes/Auction.lua: keeps a coroutine or an iterator",
+      undefined,
+    ],
+    [
+      "local A = class 'Auction'\nlocal words = ('a b'):gmatch('%a')\nfunction A:x() return words() end\nreturn A",
+      "classes/Auction.lua: keeps a coroutine or an iterator",
+      undefined,
     ],
   ])("%j", (text, message, line) => {
     const error = refusal(text);
@@ -196,6 +211,18 @@ describe("a file that is no class is refused with file and line", () => {
     expect(() => loadThing("x x", engine)).toThrow("classes/Thing.lua:1");
     expect(run(loadThing("function Thing:go() return 1 end", engine), "go", [], new FakeHost())).toBe(1);
   });
+});
+
+test("what only the top of the file uses may assign to the file's variables", () => {
+  const thing = loadThing(`
+    local sum = 0
+    local function add(n) sum = sum + n end
+    for i = 1, 4 do add(i) end
+    local co = coroutine.wrap(function() coroutine.yield(5) end)
+    local five = co()
+    function Thing:go() return sum, five end
+  `);
+  expect(run(thing, "go")).toEqual([10, 5]);
 });
 
 test("a closure's own variables may be assigned", () => {

@@ -170,6 +170,18 @@ const CASES: readonly Case[] = [
     expected: "1700000000250|    7|2 false",
   },
   {
+    promise: "string.char says which argument is wrong",
+    edits: ["string.char names its argument"],
+    see: "return (select(2, pcall(string.char, 65, 256)))",
+    expected: expect.stringContaining("bad argument #2"),
+  },
+  {
+    promise: "format %s pads any bytes",
+    edits: ["format %s pads bytes"],
+    see: 'return string.format("%4s|%-3s|%.1s", "\\xff", "ab", "xy")',
+    expected: "   \u00ff|ab |x",
+  },
+  {
     promise: "floats print the shortest text that reads back",
     edits: ["floats print shortest"],
     see: "return tostring(2^53), tostring(0.1), tostring(1e100), tostring(1/0), tostring(3.0), tostring(-(0/0))",

@@ -341,6 +341,21 @@ const numbers: readonly SourceEdit[] = [
     why: "times in milliseconds and ids are beyond 32 bits, and whole",
   },
   {
+    name: "string.char names its argument",
+    file: "lstrlib.js",
+    find: 'luaL_argcheck(L, c >= 0 && c <= 255, "value out of range");',
+    replace: 'luaL_argcheck(L, c >= 0 && c <= 255, i, "value out of range");',
+    why: "the argument's number was left out, which ended in a JavaScript error",
+  },
+  {
+    name: "format %s pads bytes",
+    file: "lstrlib.js",
+    find: "luaL_addstring(b, to_luastring(sprintf(String.fromCharCode(...form), to_jsstring(s))));",
+    replace:
+      'luaL_addstring(b, new Uint8Array(Buffer.from(sprintf(String.fromCharCode(...form), Buffer.from(s).toString("latin1")), "latin1")));',
+    why: "a string that is not UTF-8 threw a JavaScript error, and widths counted UTF-16 units",
+  },
+  {
     name: "floats print shortest",
     file: "luaconf.js",
     find: "    return String(Number(n.toPrecision(14))); /* should match behaviour of LUA_NUMBER_FMT */",
