@@ -46,7 +46,10 @@ export class PageLedger {
     this.#lockPage = lockPage(pageSize);
   }
 
-  /** The ledger of a whole database in memory, as `serialize()` gives it. */
+  /**
+   * The ledger of a whole database in memory. `serialize()` of a live connection gives it only after `shrink_memory`: the page
+   * cache may hold another content of free pages than the file and the WAL do, and then the file never gets this identity.
+   */
   static ofBytes(database: Uint8Array, pageSize: number): PageLedger {
     const ledger = new PageLedger(pageSize);
     ledger.append(database);

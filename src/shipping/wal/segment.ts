@@ -15,7 +15,7 @@ import { ByteReader, putVarint, varintBytes } from "./byte-reader.js";
 import { encodeDelta } from "./page-delta.js";
 import { isPageSize, lockPage } from "./words.js";
 
-export const SEGMENT_FORMAT = 1;
+const SEGMENT_FORMAT = 1;
 const MAGIC = 0x4745534d;
 const HEAD_BYTES = 58;
 const CRC_BYTES = 4;

@@ -7,10 +7,11 @@
  *
  * Everything is synchronous and meant for the thread of the object's connection: between two statements nothing moves.
  */
+import { assert } from "../../errors.js";
 import type { FileHandle, Folder } from "../../world/folder.js";
 import { ChangedPages } from "./changed-pages.js";
 import { WAL_HEADER_BYTES, type WalHeader } from "./wal-format.js";
-import { type Cursor, copyImages, readHeader, scanCommits, startOf } from "./wal-scan.js";
+import { type Cursor, copyImages, readHeader, type Scan, scanCommits, startOf } from "./wal-scan.js";
 
 export type SnapshotReason =
   /** Nothing was captured yet and no start was set. */
@@ -102,10 +103,11 @@ export class WalCapture {
     const changed = new ChangedPages(this.#pageSize, this.#pages, this.#pagesMax);
     const scan = scanCommits(look.file, look.from, changed);
     if (changed.commits === 0) return this.#nothingNew(look.file, look.from);
-    this.#moveTo(scan.end, changed.finalPages);
-    if (changed.tooMany) return this.#lose("too_large");
-    if (changed.missingPage() !== undefined) return this.#lose("page_missing");
+    if (changed.tooMany) return this.#loseAfter(scan, changed, "too_large");
+    if (changed.missingPage() !== undefined) return this.#loseAfter(scan, changed, "page_missing");
+    // Copied before the position moves: if a read fails here, the next capture takes the same commits.
     const pages = copyImages(look.file, look.from, scan, changed);
+    this.#moveTo(scan.end, changed.finalPages);
     return { kind: "pages", pages, finalPages: changed.finalPages, commits: changed.commits };
   }
 
@@ -136,6 +138,7 @@ export class WalCapture {
     const file = this.#openFile();
     const header = file && readHeader(file);
     if (file === undefined || header === undefined) return this.#startBeforeFirstCommit(this.#nextHeader());
+    assert(header.pageSize === this.#pageSize, "the WAL is of another page size than the database");
     const from = this.#resumable(header) ?? startOf(header);
     const changed = new ChangedPages(this.#pageSize, this.#pages, 0);
     const { end } = scanCommits(file, from, changed);
@@ -175,6 +178,11 @@ export class WalCapture {
 
   #nothingNew(file: FileHandle, from: Cursor): Captured {
     return file.sizeBytes() < from.offset ? this.#lose("wal_truncated") : NOTHING;
+  }
+
+  #loseAfter(scan: Scan, changed: ChangedPages, reason: SnapshotReason): Captured {
+    this.#moveTo(scan.end, changed.finalPages);
+    return this.#lose(reason);
   }
 
   #lose(reason: SnapshotReason, next: NextHeader = this.#nextHeader()): Captured {

@@ -2,7 +2,9 @@ import fs from "node:fs";
 import SqliteDatabase from "better-sqlite3";
 import { afterEach, describe, expect, test } from "vitest";
 import { PageLedger } from "../../../src/shipping/wal/page-identity.js";
-import type { Captured } from "../../../src/shipping/wal/wal-capture.js";
+import { type Captured, WalCapture } from "../../../src/shipping/wal/wal-capture.js";
+import type { FileHandle } from "../../../src/world/folder.js";
+import { RealFolder } from "../../../src/world/real-folder.js";
 import { ShippedObject, type ShippedOptions } from "./shipped-object.js";
 
 const opened: ShippedObject[] = [];
@@ -35,6 +37,26 @@ function spillEarly(object: ShippedObject): void {
 
 function pagesOf(captured: Captured): number[] {
   return captured.kind === "pages" ? [...captured.pages.keys()].sort((a, b) => a - b) : [];
+}
+
+/** Fails reads of one length, which only the copying of single pages has. */
+class FaultyFolder extends RealFolder {
+  failsReadsOf: number | undefined;
+
+  override open(relative: string, mode: "read" | "write"): FileHandle {
+    const file = super.open(relative, mode);
+    return {
+      read: (target, offset, length, position) => {
+        if (length === this.failsReadsOf) throw new Error("the disk failed");
+        return file.read(target, offset, length, position);
+      },
+      write: (source, position) => file.write(source, position),
+      sizeBytes: () => file.sizeBytes(),
+      truncate: (sizeBytes) => file.truncate(sizeBytes),
+      sync: () => file.sync(),
+      close: () => file.close(),
+    };
+  }
 }
 
 afterEach(() => {
@@ -434,6 +456,20 @@ describe("large transactions", () => {
     expect(captured).toMatchObject({ kind: "pages", commits: 1 });
     expect(pagesOf(captured).length).toBeGreaterThan(12_000);
     object.verify();
+  });
+
+  test("a read that fails while images are copied loses nothing: the next capture takes the same commits", () => {
+    const object = withTable();
+    object.capture.close();
+    const faulty = new FaultyFolder(object.root);
+    const capture = new WalCapture(faulty, "object.db", { pageSize: 1024, changedBytesMax: 1 << 30 });
+    capture.startAfterSnapshot();
+    insert(object, 400, 900);
+    faulty.failsReadsOf = 1024;
+    expect(() => capture.capture()).toThrow("the disk failed");
+    faulty.failsReadsOf = undefined;
+    expect(capture.capture()).toMatchObject({ kind: "pages", commits: 1 });
+    capture.close();
   });
 
   test("more changed pages than a segment may carry: a snapshot, taken at once or later", () => {
