@@ -1,0 +1,71 @@
+/** Imports point one way (docs/architecture.md). A folder may import from its own layer's entry here and from those before. */
+import fs from "node:fs";
+import path from "node:path";
+import { expect, it } from "vitest";
+
+const LAYERS: readonly (readonly string[])[] = [
+  ["errors", "nearest", "version"],
+  ["identity", "values", "world", "settings"],
+  ["lua/contract", "observation", "node-api"],
+  ["app-source", "lua", "store", "bucket"],
+  ["shipping"],
+  ["object"],
+  ["node-options", "client", "testing"],
+  ["server", "node"],
+  ["index"],
+];
+
+/** Folders of one layer that may not see each other. */
+const STRANGERS = [["lua", "store", "bucket"]];
+
+const files = fs
+  .readdirSync("src", { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts"))
+  .map((file) => file.slice(0, -".ts".length));
+
+function partOf(file: string): string {
+  const names = LAYERS.flat();
+  const part = names.includes(file) ? file : (file.split("/")[0] as string);
+  if (!names.includes(part)) throw new Error(`src/${file} belongs to no layer: add its folder to the list`);
+  return part;
+}
+
+function layerOf(part: string): number {
+  return LAYERS.findIndex((layer) => layer.includes(part));
+}
+
+function importsOf(file: string): string[] {
+  const text = fs.readFileSync(`src/${file}.ts`, "utf8");
+  const found = [...text.matchAll(/(?:from|import)\s+"(\.[^"]+)\.js"/g)];
+  return found.map((match) => path.posix.normalize(path.posix.join(path.posix.dirname(file), match[1] as string)));
+}
+
+it("imports point one way", () => {
+  const wrong = files.flatMap((file) =>
+    importsOf(file)
+      .filter((imported) => {
+        const [from, to] = [partOf(file), partOf(imported)];
+        if (from === to) return false;
+        const areStrangers = STRANGERS.some((group) => group.includes(from) && group.includes(to));
+        return areStrangers || layerOf(to) > layerOf(from);
+      })
+      .map((imported) => `src/${file}.ts imports src/${imported}.ts`),
+  );
+  expect(wrong).toEqual([]);
+});
+
+it("only the composition root and what opens a bucket know a concrete bucket", () => {
+  const knowing = files.filter((file) => importsOf(file).some((one) => /bucket\/(sqlite-bucket|memory-bucket)$/.test(one)));
+  expect(knowing.filter((file) => !file.startsWith("bucket/"))).toEqual([]);
+});
+
+it("has no cycles among files", () => {
+  const done = new Set<string>();
+  const visit = (file: string, trail: readonly string[]): void => {
+    if (trail.includes(file)) throw new Error([...trail.slice(trail.indexOf(file)), file].join(" → "));
+    if (done.has(file)) return;
+    for (const next of importsOf(file)) visit(next, [...trail, file]);
+    done.add(file);
+  };
+  for (const file of files) visit(file, []);
+});
