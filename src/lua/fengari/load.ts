@@ -4,7 +4,7 @@
  * An edit whose text does not stand in its file exactly once stops the start with the edit's name: silently running
  * without one of them would take a bound away. The io, os, debug and package libraries are never even loaded.
  */
-// Reads its own dependency's source as `require` would; no data of the node is touched this way.
+// biome-ignore lint/style/noRestrictedImports: reads its own dependency's source, as require would; no data of the node
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";

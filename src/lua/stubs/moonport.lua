@@ -1,0 +1,271 @@
+---@meta moonport
+
+-- What a Moonport class sees, for editors that speak LuaLS (lua-language-server). This file is never run.
+--
+-- Lua is 5.3 with these differences: whole numbers beyond 32 bits are floats (and print without ".0"); there is no io,
+-- debug, package, load or collectgarbage; os has time, date, clock and difftime, in UTC and bound to now().
+
+---A value that may travel: what JSON has, plus blob. Tables are arrays (keys 1..n) or maps (text keys).
+---@alias moonport.Value nil|boolean|number|string|moonport.Null|moonport.Blob|table
+
+---Seconds, or text: "250ms", "10s", "5m", "2h", "1d".
+---@alias moonport.Duration number|string
+
+-- Classes and objects ---------------------------------------------------------------------------------------------
+
+---A class, and in its methods `self`: the object that is called. Fields of self cannot be set; keep state in `state`.
+---@class moonport.Class
+---@field key string the object's key, "lot-42"
+---@field class string the class's name, "Auction"
+---@field app string the app's name, "default"
+---@field id string app/Class/key
+---@field read moonport.ReadingMethods methods that write nothing: `function Auction.read:top() ... end`
+---@field migrations string[] SQL run once each, in order, in the first transaction after the class changed
+---@field directory moonport.Directory the row that lists the object in its class's directory
+---@field on_create? fun(self: moonport.Class) runs before the object's first call
+---@field on_wake? fun(self: moonport.Class) runs when the object becomes resident again
+---@field [string] any
+---@overload fun(key: string): moonport.Reference
+
+---@class moonport.ReadingMethods: moonport.Class
+
+---@class moonport.Directory
+---@field columns table<string, "text"|"integer"|"real"|"boolean">
+---@field index? string[] columns to query and order by
+---@field row fun(self: moonport.Class): table derived after every writing call; must be quick and write nothing
+
+---Another object. Give it to `send`.
+---@class moonport.Reference
+---@field class string
+---@field key string
+
+---Begins a class; the file returns it. `name` is the file's name.
+---@param name string
+---@return moonport.Class
+function class(name) end
+
+-- The object's own state --------------------------------------------------------------------------------------------
+
+---@class moonport.State
+state = {}
+
+---The object's own SQLite database. Parameters are values in order, or one table of names.
+---@class moonport.Sql
+state.sql = {}
+
+---Runs one statement.
+---@param sql string
+---@param ... moonport.Value
+---@return integer changes rows that changed
+---@return integer id the last row id
+function state.sql.exec(sql, ...) end
+
+---The first row, or nil.
+---@param sql string
+---@param ... moonport.Value
+---@return table? row column names to values; NULL is nil
+function state.sql.one(sql, ...) end
+
+---Every row.
+---@param sql string
+---@param ... moonport.Value
+---@return table[] rows
+function state.sql.all(sql, ...) end
+
+---A row at a time: `for row in state.sql.each("SELECT ...") do ... end`
+---@param sql string
+---@param ... moonport.Value
+---@return fun(): table?
+function state.sql.each(sql, ...) end
+
+---Values by key, kept beside the tables.
+---@class moonport.Store
+state.store = {}
+
+---@param key string
+---@return any value nil when there is none
+function state.store.get(key) end
+
+---Setting nil deletes.
+---@param key string
+---@param value moonport.Value
+function state.store.set(key, value) end
+
+---@param key string
+---@return boolean deleted whether there was one
+function state.store.delete(key) end
+
+---All keys that begin with `prefix`; `pairs` walks them in order.
+---@param prefix? string
+---@return table<string, any>
+function state.store.list(prefix) end
+
+---Sets a value as a log row: cheap for values that change many times a second.
+---@param key string
+---@param value moonport.Value
+function state.store.set_volatile(key, value) end
+
+---Appends to a text, as a log row: for text that streams in.
+---@param key string
+---@param text string
+function state.store.append_volatile(key, text) end
+
+---Ends this object: its timers, subscriptions and directory row go with this call.
+function destroy() end
+
+-- What leaves the object ----------------------------------------------------------------------------------------------
+
+---Tells subscribers, once this call is durable.
+---@param event string
+---@param data? moonport.Value
+function emit(event, data) end
+
+---@class moonport.SendOptions
+---@field delay? moonport.Duration
+---@field id? string sending twice with one id delivers once
+
+---A call not made yet: name the method and its arguments with a colon.
+---@class moonport.PendingCall
+---@field [string] fun(self: moonport.PendingCall, ...: moonport.Value): integer
+
+---Has another object called once this call is committed, exactly once: `send(Auction("lot-42")):bid("ada", 25)`
+---@param target moonport.Reference
+---@param options? moonport.SendOptions
+---@return moonport.PendingCall
+function send(target, options) end
+
+---@class moonport.TimerOptions
+---@field name? string a second timer of the same name replaces the first
+
+---@class moonport.CronOptions: moonport.TimerOptions
+---@field tz? string a time zone, "Europe/Berlin"; UTC without
+
+---@class moonport.Timer
+---@field id integer
+---@field name? string
+---@field method string
+---@field due number seconds since 1970
+
+---Durable timers of this object: `schedule.after("10m", { name = "close" }):_close()`
+---@class moonport.Schedule
+schedule = {}
+
+---@param delay moonport.Duration
+---@param options? moonport.TimerOptions
+---@return moonport.PendingCall
+function schedule.after(delay, options) end
+
+---@param seconds number since 1970, as now() gives them
+---@param options? moonport.TimerOptions
+---@return moonport.PendingCall
+function schedule.at(seconds, options) end
+
+---@param interval moonport.Duration
+---@param options? moonport.TimerOptions
+---@return moonport.PendingCall
+function schedule.every(interval, options) end
+
+---@param expression string "0 9 * * *": minute, hour, day of month, month, day of week
+---@param options? moonport.CronOptions
+---@return moonport.PendingCall
+function schedule.cron(expression, options) end
+
+---@param timer integer|string a timer's id or name
+---@return boolean cancelled
+function schedule.cancel(timer) end
+
+---@param timer integer|string a timer's id or name
+---@param when moonport.Duration|{ after?: moonport.Duration, at?: number, every?: moonport.Duration, cron?: string, tz?: string }
+---@return boolean moved
+function schedule.move(timer, when) end
+
+---@return moonport.Timer[]
+function schedule.list() end
+
+-- The call ------------------------------------------------------------------------------------------------------------
+
+---@class moonport.Caller
+---@field kind "client"|"unit"|"object"|"timer"|"message"|"system"
+---@field id? string
+---@field claims? table
+
+---Who is calling.
+---@type moonport.Caller
+caller = {}
+
+---Seconds since 1970, with fraction, at the call's start.
+---@return number
+function now() end
+
+---random() in [0, 1), random(high) in 1..high, random(low, high); drawn from the call's own seed.
+---@param low? integer
+---@param high? integer
+---@return number
+function random(low, high) end
+
+---@return string
+function uuid() end
+
+-- Values --------------------------------------------------------------------------------------------------------------
+
+---@class moonport.Null
+
+---null inside arrays and maps, where nil would be nothing.
+---@type moonport.Null
+null = nil
+
+---Marks a table as an array, also when it is empty: `return array{}`
+---@generic T
+---@param list? T[]
+---@return T[]
+function array(list) end
+
+---Bytes. `#b` is their number, `tostring(b)` and `b:bytes()` give them as a Lua string.
+---@class moonport.Blob
+---@operator len: integer
+---@operator concat(string|moonport.Blob): string
+local Blob = {}
+
+---@return string
+function Blob:bytes() end
+
+---Bytes that need not be UTF-8 text, to store or return.
+---@param bytes string|moonport.Blob
+---@return moonport.Blob
+function blob(bytes) end
+
+---@class moonport.Json
+json = {}
+
+---@param value moonport.Value
+---@return string
+function json.encode(value) end
+
+---@param text string
+---@return any
+function json.decode(text) end
+
+---@class moonport.Hash
+hash = {}
+
+---@param text string|moonport.Blob
+---@return string hex
+function hash.sha256(text) end
+
+-- The log -------------------------------------------------------------------------------------------------------------
+
+---For the operator. Arguments are joined by spaces, tables show as JSON.
+---@class moonport.Log
+log = {}
+
+---@param ... any
+function log.debug(...) end
+
+---@param ... any
+function log.info(...) end
+
+---@param ... any
+function log.warn(...) end
+
+---@param ... any
+function log.error(...) end
