@@ -6,9 +6,9 @@
  * so that no stored value can drive a terminal.
  */
 import { asMoonportError, type MoonportError } from "../src/errors.js";
-import { problemOf } from "../src/server/problem.js";
-import { toWire } from "../src/server/wire-json.js";
 import type { PlainValue } from "../src/values.js";
+import { problemOf } from "../src/wire/problem.js";
+import { toWire } from "../src/wire/wire-json.js";
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is replaced
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/g;

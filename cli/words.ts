@@ -1,9 +1,9 @@
 /** Words of a command line as what they name: an object, an argument. */
 import { MoonportError } from "../src/errors.js";
 import { identityOf, type ObjectIdentity } from "../src/identity.js";
-import { parseWireJson } from "../src/server/wire-json.js";
 import { SETTINGS } from "../src/settings/settings.js";
 import type { PlainValue, SqlValue } from "../src/values.js";
+import { parseWireJson } from "../src/wire/wire-json.js";
 
 /** `Class/key`; a key may hold slashes itself. @throws MoonportError `bad_option`, `bad_name`, `bad_key` */
 export function objectOf(app: string, word: string): ObjectIdentity {

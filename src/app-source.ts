@@ -4,39 +4,51 @@ import { checkAppName } from "./identity.js";
 import type { ClassSource } from "./lua/contract.js";
 import type { Folder } from "./world/folder.js";
 
+/** A file that cannot be read as a class. */
+export interface UnreadableClass {
+  readonly name: string;
+  readonly file: string;
+  readonly error: MoonportError;
+}
+
 export interface AppSource {
   readonly app: string;
   readonly classes: readonly ClassSource[];
+  readonly unreadable?: readonly UnreadableClass[];
 }
 
 const SOURCE_BYTES_MAX = 1024 * 1024;
 
 /**
- * Reads `classes/*.lua` of an app's folder.
- * @throws MoonportError `class_invalid` for a file that is too large or not UTF-8, `bad_name` for the app's name
+ * Reads `classes/*.lua` of an app's folder. A file that is too large or not UTF-8 is listed, and harms no other.
+ * @throws MoonportError `bad_name` for the app's name, `storage_*`
  */
 export function readAppSource(app: string, folder: Folder): AppSource {
   checkAppName(app);
-  const names = folder.list("classes").filter((name) => name.endsWith(".lua"));
-  return { app, classes: names.sort().map((name) => readClass(app, folder, name)) };
-}
-
-function readClass(app: string, folder: Folder, name: string): ClassSource {
-  const file = `classes/${name}`;
-  const bytes = folder.readFile(file) ?? new Uint8Array();
-  if (bytes.length > SOURCE_BYTES_MAX) {
-    throw MoonportError.of(
-      "class_invalid",
-      `${file} has ${bytes.length} bytes; a class file may have ${SOURCE_BYTES_MAX}`,
-    );
+  const classes: ClassSource[] = [];
+  const unreadable: UnreadableClass[] = [];
+  const files = folder.list("classes").filter((name) => name.endsWith(".lua"));
+  for (const base of files.sort()) {
+    const file = `classes/${base}`;
+    const name = base.slice(0, -".lua".length);
+    const bytes = folder.readFile(file) ?? new Uint8Array();
+    const text = bytes.length > SOURCE_BYTES_MAX ? undefined : decodeUtf8(bytes);
+    if (text !== undefined) classes.push({ app, name, file, text });
+    else unreadable.push({ name, file, error: cannotRead(file, bytes.length) });
   }
-  return { app, name: name.slice(0, -".lua".length), file, text: decodeUtf8(file, bytes) };
+  return { app, classes, unreadable };
 }
 
-function decodeUtf8(file: string, bytes: Uint8Array): string {
+function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw MoonportError.of("class_invalid", `${file} is not UTF-8 text`, { cause });
+  } catch {
+    return undefined;
   }
+}
+
+function cannotRead(file: string, bytes: number): MoonportError {
+  const why =
+    bytes > SOURCE_BYTES_MAX ? `has ${bytes} bytes; a class file may have ${SOURCE_BYTES_MAX}` : "is not UTF-8 text";
+  return MoonportError.of("class_invalid", `${file} ${why}`, { details: { file } });
 }

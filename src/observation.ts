@@ -18,9 +18,27 @@ export type Observation =
       readonly carried: "segment" | "snapshot";
     }
   /** An event of a class, after its flight landed (G1). */
-  | { readonly kind: "event"; readonly object: string; readonly number: number; readonly name: string; readonly data: PlainValue }
-  | { readonly kind: "class_loaded"; readonly app: string; readonly name: string; readonly file: string; readonly version: string }
-  | { readonly kind: "class_failed"; readonly app: string; readonly file: string; readonly line?: number; readonly message: string }
+  | {
+      readonly kind: "event";
+      readonly object: string;
+      readonly number: number;
+      readonly name: string;
+      readonly data: PlainValue;
+    }
+  | {
+      readonly kind: "class_loaded";
+      readonly app: string;
+      readonly name: string;
+      readonly file: string;
+      readonly version: string;
+    }
+  | {
+      readonly kind: "class_failed";
+      readonly app: string;
+      readonly file: string;
+      readonly line?: number;
+      readonly message: string;
+    }
   | { readonly kind: "class_removed"; readonly app: string; readonly name: string };
 
 export type Observer = (observation: Observation) => void;

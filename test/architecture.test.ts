@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 
 const LAYERS: readonly (readonly string[])[] = [
   ["errors", "nearest", "version"],
-  ["identity", "values", "world", "settings"],
+  ["identity", "values", "world", "settings", "wire"],
   ["lua/contract", "observation", "node-api"],
   ["app-source", "lua", "store", "bucket"],
   ["shipping"],
@@ -55,7 +55,9 @@ it("imports point one way", () => {
 });
 
 it("only the composition root and what opens a bucket know a concrete bucket", () => {
-  const knowing = files.filter((file) => importsOf(file).some((one) => /bucket\/(sqlite-bucket|memory-bucket)$/.test(one)));
+  const knowing = files.filter((file) =>
+    importsOf(file).some((one) => /bucket\/(sqlite-bucket|memory-bucket)$/.test(one)),
+  );
   expect(knowing.filter((file) => !file.startsWith("bucket/"))).toEqual([]);
 });
 

@@ -26,8 +26,16 @@ it("docs/errors.md lists every code with its HTTP status and exit code", () => {
     operator: "Storage or configuration needs an operator",
   };
   const sections = Object.entries(groups).map(([group, title]) => {
-    const entries = Object.entries(ERROR_CODES as Record<string, ErrorCodeEntry>).filter(([, one]) => one.group === group);
-    const rows = entries.map(([code, one]) => [`\`${code}\``, one.status, one.exit, one.retryable ? "yes" : "no", one.meaning]);
+    const entries = Object.entries(ERROR_CODES as Record<string, ErrorCodeEntry>).filter(
+      ([, one]) => one.group === group,
+    );
+    const rows = entries.map(([code, one]) => [
+      `\`${code}\``,
+      one.status,
+      one.exit,
+      one.retryable ? "yes" : "no",
+      one.meaning,
+    ]);
     return `## ${title}\n\n${table(["code", "HTTP", "exit", "retryable", "meaning"], rows)}`;
   });
   const intro = `# Errors

@@ -1,7 +1,7 @@
 /** How the embedded bucket's file is opened and laid out, and what an SQLite error means for the request that met it. */
-import fs from "node:fs";
 import path from "node:path";
 import SqliteDatabase, { type Database } from "better-sqlite3";
+import { makeDirectoryDurably } from "../world/directories.js";
 import type { StorageFault } from "./sqlite-protocol.js";
 
 /** "MpBk": marks the file as a bucket of ours. */
@@ -33,7 +33,7 @@ export function openBucketFile(
   file: string,
   options: { readonly busyTimeoutMs: number; readonly write: boolean },
 ): Database {
-  if (options.write) ensureFolder(path.dirname(path.resolve(file)));
+  if (options.write) makeDirectoryDurably(path.dirname(path.resolve(file)));
   const database = new SqliteDatabase(file, { timeout: options.busyTimeoutMs, fileMustExist: !options.write });
   try {
     if (options.write) prepareFile(database);
@@ -42,22 +42,6 @@ export function openBucketFile(
   } catch (error) {
     database.close();
     throw error;
-  }
-}
-
-/** SQLite makes durable what lies in the file's folder; that the folder itself is there is ours to see to. */
-function ensureFolder(folder: string): void {
-  const firstMade = fs.mkdirSync(folder, { recursive: true });
-  if (firstMade === undefined) return;
-  for (
-    let parent = path.dirname(folder);
-    parent.length >= path.dirname(firstMade).length;
-    parent = path.dirname(parent)
-  ) {
-    const descriptor = fs.openSync(parent, "r");
-    fs.fsyncSync(descriptor);
-    fs.closeSync(descriptor);
-    if (parent === path.dirname(parent)) return;
   }
 }
 

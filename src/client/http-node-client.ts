@@ -8,11 +8,11 @@ import http from "node:http";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { CallReply, CallRequest, ClassInfo, Inspection, NodeApi, NodeStatus } from "../node-api.js";
-import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER } from "../server/operations.js";
-import { errorOf } from "../server/problem.js";
-import { parseWireJson, wireJson } from "../server/wire-json.js";
 import { SETTINGS } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "../values.js";
+import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER } from "../wire/http-headers.js";
+import { errorOf } from "../wire/problem.js";
+import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { uuidv7, type World } from "../world/world.js";
 
 export interface HttpNodeClientOptions {

@@ -67,40 +67,44 @@ export class Catalog {
   #loadApp(source: AppSource): void {
     const before = this.#apps.get(source.app);
     const app: App = { classes: new Map(), faults: new Map() };
-    const names = source.classes.map((one) => one.name);
+    const { unreadable = [] } = source;
+    const names = [...source.classes, ...unreadable].map((one) => one.name);
+    for (const { name, file, error } of unreadable) this.#keepLast(app, before, { app: source.app, name, file, error });
     for (const one of source.classes) {
       const last = before?.classes.get(one.name);
       try {
         const lua = this.#engine.loadClass(one, names);
-        const unchanged = last?.version === lua.version && before?.classes.size === names.length;
-        app.classes.set(one.name, unchanged ? last : lua);
-        if (last?.version !== lua.version) {
-          this.#observe({
-            kind: "class_loaded",
-            app: source.app,
-            name: one.name,
-            file: one.file,
-            version: lua.version,
-          });
-        }
+        app.classes.set(one.name, lua);
+        if (last?.version === lua.version) continue;
+        this.#observe({ kind: "class_loaded", app: source.app, name: one.name, file: one.file, version: lua.version });
       } catch (thrown) {
-        const error = asMoonportError(thrown);
-        app.faults.set(one.name, { app: source.app, name: one.name, file: one.file, error });
-        if (last !== undefined) app.classes.set(one.name, last);
-        const line = error.details?.line;
-        this.#observe({
-          kind: "class_failed",
+        this.#keepLast(app, before, {
           app: source.app,
+          name: one.name,
           file: one.file,
-          message: error.message,
-          ...(typeof line === "number" && { line }),
+          error: asMoonportError(thrown),
         });
       }
     }
     for (const name of before?.classes.keys() ?? []) {
-      if (!names.includes(name)) this.#observe({ kind: "class_removed", app: source.app, name });
+      if (!app.classes.has(name)) this.#observe({ kind: "class_removed", app: source.app, name });
     }
     this.#apps.set(source.app, app);
+  }
+
+  /** A class that does not load: its last good version, if there was one, goes on serving. */
+  #keepLast(app: App, before: App | undefined, fault: ClassFault): void {
+    app.faults.set(fault.name, fault);
+    const last = before?.classes.get(fault.name);
+    if (last !== undefined) app.classes.set(fault.name, last);
+    const line = fault.error.details?.line;
+    this.#observe({
+      kind: "class_failed",
+      app: fault.app,
+      file: fault.file,
+      message: fault.error.message,
+      ...(typeof line === "number" && { line }),
+    });
   }
 }
 

@@ -9,10 +9,10 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
+import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "../wire/problem.js";
 import type { World } from "../world/world.js";
 import { checkLocalRequest, loopbackAddress } from "./loopback.js";
 import { type DoorAnswer, operate } from "./operations.js";
-import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "./problem.js";
 import { type Route, routeOf } from "./routes.js";
 
 export interface HttpDoorOptions {

@@ -8,8 +8,9 @@ import { checkMethodName, identityOf, type ObjectIdentity } from "../identity.js
 import type { CallRequest, NodeApi } from "../node-api.js";
 import { SETTINGS, type Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
+import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER } from "../wire/http-headers.js";
+import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import type { ObjectPath, Route } from "./routes.js";
-import { parseWireJson, wireJson } from "./wire-json.js";
 
 export interface DoorRequest {
   readonly body: Buffer | undefined;
@@ -29,11 +30,6 @@ export interface DoorContext {
   readonly node: NodeApi;
   readonly settings: Settings;
 }
-
-/** The object's seq after a call that wrote. */
-export const SEQ_HEADER = "moonport-seq";
-export const TIMEOUT_HEADER = "x-request-timeout-ms";
-export const CALL_ID_HEADER = "idempotency-key";
 
 /** Printable ASCII without spaces: it also has to travel in headers. */
 const CALL_ID = /^[\x21-\x7e]{1,128}$/;

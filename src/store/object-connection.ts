@@ -202,7 +202,11 @@ export abstract class ObjectConnection {
   /** The whole database as the bytes of its file, WAL included. Only between transactions. */
   serialize(): Uint8Array {
     assert(this.#state.kind === "idle", "serialize inside a transaction");
-    return this.run("serialize", () => this.connection.serialize());
+    return this.run("serialize", () => {
+      // After savepoint rollbacks the page cache may hold other bytes for free pages than the file and WAL do.
+      this.connection.pragma("shrink_memory");
+      return this.connection.serialize();
+    });
   }
 
   /** Reads every page. @throws MoonportError `object_corrupt` with what SQLite found first */

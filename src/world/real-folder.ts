@@ -3,6 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import SqliteDatabase, { type Database } from "better-sqlite3";
 import { MoonportError } from "../errors.js";
+import { makeDirectory } from "./directories.js";
 import { type FileHandle, type FileStat, type Folder, type FolderLock, storageError } from "./folder.js";
 
 export class RealFolder implements Folder {
@@ -17,7 +18,7 @@ export class RealFolder implements Folder {
   }
 
   ensureDirectory(relative: string): void {
-    this.#do("create folder", relative, (file) => fs.mkdirSync(file, { recursive: true }));
+    this.#do("create folder", relative, makeDirectory);
   }
 
   readFile(relative: string): Uint8Array | undefined {

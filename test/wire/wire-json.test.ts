@@ -2,9 +2,9 @@ import { deepStrictEqual } from "node:assert";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MoonportError } from "../../src/errors.js";
-import { jsonFaultAt, lineAndColumn } from "../../src/server/json-fault.js";
-import { parseWireJson, toWire, wireJson } from "../../src/server/wire-json.js";
 import type { PlainValue } from "../../src/values.js";
+import { jsonFaultAt, lineAndColumn } from "../../src/wire/json-fault.js";
+import { parseWireJson, toWire, wireJson } from "../../src/wire/wire-json.js";
 
 const name = fc.oneof(fc.constantFrom("$bytes", "$$bytes", "__proto__", "constructor", "a"), fc.string());
 const { value: plainValues } = fc.letrec<{ value: PlainValue }>((tie) => ({

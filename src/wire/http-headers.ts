@@ -1,0 +1,5 @@
+/** Names of the headers that door and client agree on, in lower case. */
+/** The object's seq after a call that wrote. */
+export const SEQ_HEADER = "moonport-seq";
+export const TIMEOUT_HEADER = "x-request-timeout-ms";
+export const CALL_ID_HEADER = "idempotency-key";

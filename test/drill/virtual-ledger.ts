@@ -1,0 +1,359 @@
+/**
+ * Ledgers under virtual time: a plan of lives is played on a real node with a memory bucket, crashes and bucket faults
+ * included, and whatever it leaves is held to the model. The same plan gives the same trace.
+ *
+ * A crash comes at a numbered point: before a timer's or a turn's callback runs, or before an operation on the folder. So
+ * there is a point between any two awaits that something outside the code resolves.
+ */
+import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { AppSource } from "../../src/app-source.js";
+import type { Bucket } from "../../src/bucket/bucket.js";
+import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
+import type { BucketOperation, Fault } from "../../src/bucket/memory-faults.js";
+import { MoonportError } from "../../src/errors.js";
+import { identityOf } from "../../src/identity.js";
+import { MoonportNode } from "../../src/node.js";
+import type { CallReply } from "../../src/node-api.js";
+import { resolveSettings } from "../../src/settings/settings.js";
+import { VirtualTime } from "../../src/testing/virtual-time.js";
+import { VirtualWorld, WorldRevoked } from "../../src/testing/virtual-world.js";
+import type { PlainValue } from "../../src/values.js";
+import type { Timer } from "../../src/world/world.js";
+import { argumentsOf, eventsAfter, LedgerBroken, type LedgerCall, LedgerHistory } from "./ledger-model.js";
+import { callOf, type Draft } from "./ledger-plans.js";
+
+export const KEYS = ["a", "b", "c"] as const;
+
+export type Step =
+  | { readonly kind: "call"; readonly key: number; readonly draft: Draft; readonly withId: boolean }
+  | { readonly kind: "read"; readonly key: number }
+  | { readonly kind: "wait"; readonly ms: number }
+  | {
+      readonly kind: "fault";
+      readonly fault: Fault;
+      readonly requests: number;
+      readonly operations: readonly BucketOperation[];
+    };
+
+export interface Life {
+  readonly steps: readonly Step[];
+  /** `crash`: at the point of this number, or after the steps when there are fewer. */
+  readonly end: { readonly kind: "stop" } | { readonly kind: "crash"; readonly point: number };
+  /** The local files are gone before it begins. */
+  readonly wiped: boolean;
+}
+
+export interface Plan {
+  readonly atomic: boolean;
+  readonly latencyMs: number;
+  readonly settings: Readonly<Record<string, number>>;
+  readonly lives: readonly Life[];
+}
+
+export interface Played {
+  readonly trace: readonly string[];
+  /** Points of all lives together. */
+  readonly points: number;
+  readonly acknowledged: number;
+}
+
+/** How long a life goes on after its last step before it ends. */
+const REST_MS = 50;
+/** What was sent late has arrived after this. */
+const SETTLED_MS = 60_000;
+
+/** @throws LedgerBroken when a promise was broken */
+export async function play(plan: Plan, app: AppSource, folder: string): Promise<Played> {
+  const player = new Player(plan, app, folder);
+  try {
+    for (const life of plan.lives) await player.live(life);
+    await player.finish();
+  } finally {
+    player.end();
+  }
+  return player.played();
+}
+
+/** Virtual time that says when anything is about to run. */
+class CountedTime extends VirtualTime {
+  point: () => void = () => {};
+
+  override after(delayMs: number, run: () => void): Timer {
+    return super.after(delayMs, () => this.#run(run));
+  }
+
+  override soon(run: () => void): Timer {
+    return super.soon(() => this.#run(run));
+  }
+
+  #run(run: () => void): void {
+    this.point();
+    run();
+  }
+}
+
+class Player {
+  readonly #plan: Plan;
+  readonly #app: AppSource;
+  readonly #time = new CountedTime();
+  readonly #bucket: MemoryBucket;
+  readonly #histories = KEYS.map((key) => new LedgerHistory(`Ledger/${key}`));
+  readonly #events = new Map<string, PlainValue>();
+  readonly #trace: string[] = [];
+  #world: VirtualWorld;
+  #node: MoonportNode | undefined;
+  #points = 0;
+  #crashPoint = Number.POSITIVE_INFINITY;
+  #failure: unknown;
+
+  constructor(plan: Plan, app: AppSource, folder: string) {
+    this.#plan = plan;
+    this.#app = app;
+    this.#world = new VirtualWorld({ time: this.#time, root: `${folder}/node`, seed: 1 });
+    const cloud = new VirtualWorld({ time: this.#time, root: `${folder}/cloud`, seed: 2 });
+    this.#bucket = new MemoryBucket(cloud, { atomic: plan.atomic, latencyMs: plan.latencyMs, timeoutMs: 2_000 });
+    this.#time.point = () => this.#pass();
+  }
+
+  async live(life: Life): Promise<void> {
+    if (this.#node === undefined && this.#points === 0) await this.#bucket.start();
+    if (life.wiped) this.#world.folder.removeTree("objects");
+    this.#crashPoint = life.end.kind === "crash" ? this.#points + life.end.point : Number.POSITIVE_INFINITY;
+    await this.#open();
+    for (const step of life.steps) {
+      if (this.#node === undefined) break;
+      await this.#take(step);
+      this.#assertWell();
+    }
+    if (this.#node !== undefined) await this.#time.advance(REST_MS);
+    if (this.#node !== undefined && life.end.kind === "stop") await this.#stop();
+    if (this.#node !== undefined) this.#crash();
+    this.#assertWell();
+  }
+
+  /** The last life, without any trouble: all is held to the model, and what is open is asked again. */
+  async finish(): Promise<void> {
+    this.#crashPoint = Number.POSITIVE_INFINITY;
+    this.#bucket.faults.clear();
+    await this.#time.advance(SETTLED_MS);
+    await this.#open();
+    for (const [index, history] of this.#histories.entries()) {
+      this.#checkEvents(index, history.check(await this.#everything(index)));
+      const again = history.calls.filter(({ callId }) => callId !== undefined);
+      const answers = again.map((call) => this.#call(index, call));
+      await this.#time.until(Promise.all(answers));
+      this.#assertWell();
+      const stillOpen = history.open.filter(({ callId }) => callId !== undefined);
+      if (stillOpen.length > 0) throw new LedgerBroken(`no answer to ${JSON.stringify(stillOpen)}`);
+      this.#checkEvents(index, history.check(await this.#everything(index)));
+    }
+    await this.#stop();
+  }
+
+  /** Whatever happened, nothing is left open. */
+  end(): void {
+    if (!this.#world.revoked) this.#crash();
+  }
+
+  played(): Played {
+    const acknowledged = this.#histories.reduce((sum, history) => sum + history.acknowledged, 0);
+    const contents = createHash("sha256");
+    for (const key of this.#bucket.contents.list("", undefined, Number.MAX_SAFE_INTEGER).keys) {
+      contents.update(key).update(this.#bucket.contents.get(key)?.bytes ?? "");
+    }
+    return { trace: [...this.#trace, `bucket ${contents.digest("hex")}`], points: this.#points, acknowledged };
+  }
+
+  #pass(): void {
+    this.#points++;
+    if (this.#points === this.#crashPoint && !this.#world.revoked) this.#crash();
+  }
+
+  #crash(): void {
+    this.#note("crash");
+    this.#node = undefined;
+    this.#world = this.#world.crash();
+  }
+
+  async #open(): Promise<void> {
+    const world = this.#world;
+    world.folder.intercept = () => {
+      this.#pass();
+      if (world.revoked) throw new WorldRevoked();
+    };
+    while (!world.revoked && this.#node === undefined) {
+      const opening = MoonportNode.open({
+        world,
+        bucket: cutWith(this.#bucket, () => world.revoked),
+        apps: [this.#app],
+        settings: resolveSettings(this.#plan.settings),
+        onClassError: "refuse",
+        observer: (observation) => {
+          this.#note(JSON.stringify(observation));
+          if (observation.kind === "event") this.#sawEvent(observation.object, observation.number, observation.data);
+        },
+      });
+      try {
+        const node = await this.#time.until(opening);
+        if (!world.revoked) this.#node = node;
+      } catch (error) {
+        if (world.revoked) return;
+        if (!(error instanceof MoonportError && error.retryable)) throw error;
+        this.#note(`not opened: ${error.code}`);
+        await this.#time.advance(1_000);
+      }
+    }
+  }
+
+  async #stop(): Promise<void> {
+    const node = this.#node;
+    const world = this.#world;
+    if (node === undefined) return;
+    try {
+      await this.#time.until(node.stop());
+    } catch (error) {
+      if (!world.revoked) throw error;
+    }
+    this.#note("stopped");
+    if (!world.revoked) this.#node = undefined;
+  }
+
+  async #take(step: Step): Promise<void> {
+    switch (step.kind) {
+      case "call": {
+        const history = this.#history(step.key);
+        const tag = history.calls.length + 1;
+        void this.#call(step.key, callOf(tag, step.draft, step.withId ? `call-${tag}` : undefined));
+        return;
+      }
+      case "read":
+        void this.#read(step.key);
+        return;
+      case "wait":
+        return await this.#time.advance(step.ms);
+      case "fault":
+        this.#bucket.faults.failNext(step.requests, step.fault, step.operations);
+    }
+  }
+
+  /** Resolves when it is answered; what the answer says goes into the history. */
+  async #call(index: number, call: LedgerCall): Promise<void> {
+    const asked = this.#history(index).asked(call);
+    const { callId, operation } = call;
+    const request = this.#request(index, operation.method, argumentsOf(call), callId);
+    await this.#heard(`${KEYS[index]} ${call.tag}`, request, asked.acknowledged, asked.failed);
+  }
+
+  async #read(index: number): Promise<void> {
+    const heard = this.#history(index).reading();
+    const request = this.#request(index, "everything", []);
+    await this.#heard(`${KEYS[index]} read`, request, ({ value }) => heard(value), assertRetryable);
+  }
+
+  /** A machine that has lost its power tells nobody anything. */
+  async #heard(
+    what: string,
+    request: Promise<CallReply>,
+    answered: (reply: CallReply) => void,
+    failed: (error: unknown) => void,
+  ): Promise<void> {
+    const world = this.#world;
+    const outcome = await request.then(
+      (reply) => ({ kind: "answered" as const, reply }),
+      (error: unknown) => ({ kind: "failed" as const, error }),
+    );
+    if (world.revoked) return;
+    try {
+      if (outcome.kind === "answered") {
+        this.#note(`${what} -> ${JSON.stringify(outcome.reply)}`);
+        answered(outcome.reply);
+      } else {
+        this.#note(`${what} -> ${outcome.error}`);
+        failed(outcome.error);
+      }
+    } catch (broken) {
+      this.#failure ??= broken;
+    }
+  }
+
+  async #everything(index: number): Promise<PlainValue> {
+    return (await this.#time.until(this.#request(index, "everything", []))).value;
+  }
+
+  #request(index: number, method: string, args: readonly PlainValue[], callId?: string): Promise<CallReply> {
+    if (this.#node === undefined) throw new Error("there is no node to call");
+    const object = identityOf("default", "Ledger", KEYS[index] ?? "");
+    return this.#node.call({ object, method, args, caller: { kind: "client" }, ...(callId && { callId }) });
+  }
+
+  /** Events leave when they are durable (G1), so one that was seen is never replaced by another. */
+  #sawEvent(object: string, number: number, data: PlainValue): void {
+    const before = this.#events.get(`${object} ${number}`);
+    if (before !== undefined && !isDeepStrictEqual(before, data)) {
+      this.#failure ??= new LedgerBroken(`event ${number} of ${object} was ${JSON.stringify(before)}`);
+    }
+    this.#events.set(`${object} ${number}`, data);
+  }
+
+  /** Every event seen is of a call that is there, under the number that follows from the log. */
+  #checkEvents(index: number, calls: readonly LedgerCall[]): void {
+    let number = 0;
+    for (const call of calls) {
+      for (let own = eventsAfter([call]); own > 0; own--) {
+        number++;
+        const seen = this.#events.get(`default/Ledger/${KEYS[index]} ${number}`);
+        const { tag } = (seen ?? call) as { tag: number };
+        if (tag !== call.tag) throw new LedgerBroken(`event ${number} is of call ${tag}, not of ${call.tag}`);
+      }
+    }
+    for (const name of this.#events.keys()) {
+      const [object, seen] = name.split(" ");
+      if (object === `default/Ledger/${KEYS[index]}` && Number(seen) > number) {
+        throw new LedgerBroken(`event ${name} was told, and its call is lost`);
+      }
+    }
+  }
+
+  #history(index: number): LedgerHistory {
+    const history = this.#histories[index];
+    if (history === undefined) throw new Error(`there is no object ${index}`);
+    return history;
+  }
+
+  #assertWell(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  #note(what: string): void {
+    this.#trace.push(`${this.#time.nowMs} ${what}`);
+  }
+}
+
+function assertRetryable(error: unknown): void {
+  if (!(error instanceof MoonportError && error.retryable)) throw error;
+}
+
+/** The node's line to its bucket: once cut, no request leaves and no answer arrives. What is on its way still lands. */
+function cutWith(bucket: MemoryBucket, isCut: () => boolean): Bucket {
+  const carry = <T>(request: () => Promise<T>): Promise<T> =>
+    new Promise((resolve, reject) => {
+      if (isCut()) return;
+      request().then(
+        (answer) => isCut() || resolve(answer),
+        (error: unknown) => isCut() || reject(error),
+      );
+    });
+  return {
+    name: bucket.name,
+    atomic: bucket.atomic,
+    start: async () => {},
+    stop: async () => {},
+    get: (key) => carry(() => bucket.get(key)),
+    write: (writes) => carry(() => bucket.write(writes)),
+    writeStream: (key, parts) => carry(() => bucket.writeStream(key, parts)),
+    readStream: (key) => carry(() => bucket.readStream(key)),
+    list: (prefix, options) => carry(() => bucket.list(prefix, options)),
+    delete: (keys) => carry(() => bucket.delete(keys)),
+  };
+}
