@@ -2,8 +2,8 @@
  * What one run of Lua code may use: running time, instructions, memory, depth; and when it gives others their turn.
  *
  * Time counts only between `enter` and `leave`. The clock is read at the start and then every 1,000 steps; a run that may
- * be put aside is, once its slice is over and it stands at an instruction boundary of its own thread. Inside a coroutine
- * of the class, or below a host function such as `table.sort`, that waits until it is back.
+ * be put aside is, once its slice is over and it stands at an instruction boundary. Below a host function such as
+ * `table.sort`, or inside a metamethod that one called, that waits until it is back.
  */
 import type { Clock } from "../world/world.js";
 import type { LuaLimits } from "./contract.js";
@@ -28,7 +28,6 @@ export class Budget implements MeterRun {
   #armed: number;
   #countdown: number;
   #bytes: number;
-  #thread: LuaState | null = null;
 
   constructor(
     readonly clock: Pick<Clock, "monotonicMs">,
@@ -43,7 +42,8 @@ export class Budget implements MeterRun {
 
   /** From here on Lua code is charged to this budget. */
   enter(thread: LuaState): void {
-    this.#thread = thread;
+    this.runtime.active = [thread];
+    this.runtime.pausing = false;
     this.#sinceMs = this.clock.monotonicMs();
     meter.run = this;
     meter.countdown = this.#countdown;
@@ -75,7 +75,13 @@ export class Budget implements MeterRun {
     meter.countdown = this.#armed;
     const { sliceMs } = this.plan;
     if (sliceMs === undefined || ranMs < sliceMs) return;
-    if (L !== null && L === this.#thread && L.nny === 0) this.#putAside(L);
+    if (L !== null && this.#canPause()) this.#putAside(L);
+  }
+
+  /** Every thread, from the call's own to the one that runs, must be able to stand still where it is. */
+  #canPause(): boolean {
+    for (const thread of this.runtime.active) if (thread.nny !== 0) return false;
+    return true;
   }
 
   /** Leaves the interpreter before the instruction it was about to run, as a yielding hook would. */
@@ -83,6 +89,7 @@ export class Budget implements MeterRun {
     // The instruction is counted again when it runs.
     this.#armed += 1;
     meter.countdown = this.#armed;
+    this.runtime.pausing = true;
     const { ci } = L;
     L.status = STATUS.yield;
     ci.extra = ci.funcOff;

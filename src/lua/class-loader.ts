@@ -22,6 +22,7 @@ import {
   type TValue,
   TYPE,
 } from "./fengari/types.js";
+import { carriesState } from "./globals/coroutines.js";
 import type { Machine } from "./invocation.js";
 import { argument, isString, isTable, latin1 } from "./runtime.js";
 import { type Globals, REMOVED } from "./sandbox.js";
@@ -177,7 +178,7 @@ function freezeAll(machine: Machine, source: ClassSource, roots: readonly TValue
   const waiting = [...roots];
   for (let value = waiting.pop(); value !== undefined; value = waiting.pop()) {
     if (seen.has(value.value)) continue;
-    if (value.type === TYPE.thread || value.type === TYPE.jsClosure) {
+    if (carriesState(machine.runtime, value)) {
       throw classInvalid(source, undefined, "keeps a coroutine or an iterator, which all objects would share", {
         hint: "make it inside the method that uses it",
       });

@@ -45,6 +45,12 @@ export class Runtime {
   /** Bytes of a string that a conversion may make; the machine's own cap is the meter's. */
   readonly stringBytesMax: number;
   call: RunningCall | null = null;
+  /** The thread that Lua was entered with, and the coroutines resumed from it, each by the one before. */
+  active: LuaState[] = [];
+  /** Set while a call is being put aside, from the instruction it stands at out to its own thread. */
+  pausing = false;
+  /** Functions that hold a coroutine. */
+  readonly carriers = new WeakSet<LuaFunction>();
   /** Set by errors.ts, which needs the runtime first. */
   nativeError: (L: LuaState, error: unknown) => TValue = () => this.string("error");
   readonly #interned = new Map<string, TString>();

@@ -5,6 +5,7 @@
  * call's own seed, `os` tells the call's time, `coroutine` knows that a method's own thread belongs to the engine.
  */
 import { type LuaFunction, type LuaState, type Table, type TString, type TValue, TYPE } from "./fengari/types.js";
+import { coroutineFunctions } from "./globals/coroutines.js";
 import { argument, latin1, type Runtime } from "./runtime.js";
 
 export type Globals = Map<string, TValue>;
@@ -74,7 +75,10 @@ export function installLua(runtime: Runtime, globals: Globals): void {
   );
   globals.set("math", frozenLibrary(runtime, math));
   globals.set("random", math.get("random") as TValue);
-  globals.set("coroutine", frozenLibrary(runtime, coroutines(runtime, open(runtime, libraries.coroutine))));
+  globals.set(
+    "coroutine",
+    runtime.tableValue(runtime.freeze(runtime.functions(coroutineFunctions(runtime)), LIBRARY_FROZEN)),
+  );
 }
 
 function frozenLibrary(runtime: Runtime, fields: ReadonlyMap<string, TValue>): TValue {
@@ -121,28 +125,4 @@ function whole(runtime: Runtime, L: LuaState, value: TValue): number {
     throw runtime.fail(L, "random takes whole numbers: random(), random(high) or random(low, high)");
   }
   return value.value as number;
-}
-
-function coroutines(runtime: Runtime, stock: Map<string, TValue>): Map<string, TValue> {
-  const original = (name: string): LuaFunction => stock.get(name)?.value as LuaFunction;
-  const isMethodThread = (thread: unknown): boolean => runtime.call !== null && runtime.call.thread === thread;
-  const replaced: Record<string, LuaFunction> = {
-    yield: (L) => {
-      if (isMethodThread(L)) throw runtime.fail(L, "attempt to yield from outside a coroutine");
-      return original("yield")(L);
-    },
-    running: (L) => {
-      runtime.push(L, runtime.value(TYPE.thread, L));
-      runtime.push(L, runtime.boolean(isMethodThread(L)));
-      return 2;
-    },
-    isyieldable: (L) => runtime.push(L, runtime.boolean(!isMethodThread(L) && L.nny === 0)),
-    resume: (L) => {
-      if (isMethodThread(argument(L, 1)?.value)) throw runtime.fail(L, "cannot resume non-suspended coroutine");
-      return original("resume")(L);
-    },
-  };
-  const fields = new Map(stock);
-  for (const [name, f] of Object.entries(replaced)) fields.set(name, runtime.function(f));
-  return fields;
 }

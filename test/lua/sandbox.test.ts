@@ -108,7 +108,19 @@ describe("coroutines of a class", () => {
         return one, two, coroutine.status(co), isMain, coroutine.isyieldable(), (coroutine.resume(co))`),
     ).toEqual([2, 10, "dead", true, false, false]);
     expect(failure("coroutine.yield(1)").message).toContain("attempt to yield from outside a coroutine");
-    expect(failure("coroutine.resume(coroutine.running())").message).toContain("cannot resume non-suspended coroutine");
+    expect(evaluate("return coroutine.resume(coroutine.running())")).toEqual([
+      false,
+      "cannot resume non-suspended coroutine",
+    ]);
+    expect(failure("local f f = coroutine.wrap(function() f() end) f()").message).toContain("non-suspended coroutine");
+    expect(failure("coroutine.wrap(1)").message).toContain("coroutine.wrap(f) takes a function");
+    expect(failure("coroutine.resume(print)").message).toContain("coroutine.resume(co) takes a coroutine");
+    expect(
+      evaluate(`local co co = coroutine.create(function()
+        local inner = coroutine.create(function() return coroutine.status(co) end)
+        return coroutine.resume(inner)
+      end) return coroutine.resume(co)`),
+    ).toEqual([true, true, "normal"]);
     expect(
       evaluate(
         "return coroutine.wrap(function() return coroutine.isyieldable(), select(2, coroutine.running()) end)()",

@@ -49,6 +49,7 @@ const PROGRAM = `
   function Thing:error(n) local t = {} for i = 1, n do t[i] = i end error { code = "late", sum = #t } end
 `;
 
+/** Runs through without a pause. */
 function whole(): PlainValue {
   const result = loadThing(PROGRAM).start({ kind: "method", name: "go" }, [7], new FakeHost()).resume();
   if (result.kind !== "returned") throw new Error(JSON.stringify(result));
@@ -111,17 +112,68 @@ describe("a method put aside", () => {
     ]);
   });
 
-  test("waits while a coroutine of the class runs, so that its resume never sees it", () => {
+  test("inside a coroutine of the class goes on there, and its resume never sees it", () => {
     const engine = makeEngine({ clock: new SteppingClock(6), stepsPerLook: 1, limits: { methodBudgetMs: 1e12 } });
     const code = `function Thing:go()
-      local co = coroutine.create(function() local s = 0 for i = 1, 100 do s = s + i end coroutine.yield(s) return "done" end)
-      local a, b = coroutine.resume(co)
-      local c, d = coroutine.resume(co)
-      return { a, b, c, d, coroutine.status(co) }
+      local inner = coroutine.wrap(function(n) for i = 1, 3 do n = coroutine.yield(n + i) end error({ code = "inner", n = n }) end)
+      local co = coroutine.create(function(...)
+        local s = select("#", ...)
+        for i = 1, 20 do s = s + i end
+        local got = { coroutine.yield(s, inner(1), coroutine.isyieldable()) }
+        local ok, e = pcall(function() inner(2) inner(3) inner(4) end)
+        return got[1], got[2], ok, e.code, e.n
+      end)
+      local log = { coroutine.status(co) }
+      local function note(...) for i = 1, select("#", ...) do log[#log + 1] = tostring((select(i, ...))) end end
+      note(coroutine.resume(co, "a", "b", "c"))
+      note(coroutine.status(co))
+      note(coroutine.resume(co, "x", "y"))
+      note(coroutine.status(co), coroutine.resume(co))
+      note(coroutine.resume(coroutine.create(function() error("bad") end)))
+      return log
     end`;
     const invocation = loadThing(code, engine).start({ kind: "method", name: "go" }, [], new FakeHost());
+    let slices = 0;
     let result = invocation.resume();
-    while (result.kind === "slice") result = invocation.resume();
-    expect(result).toEqual({ kind: "returned", value: [true, 5050, true, "done", "dead"] });
+    for (; result.kind === "slice"; slices++) result = invocation.resume();
+    const direct = loadThing(code).start({ kind: "method", name: "go" }, [], new FakeHost()).resume();
+    expect(result).toEqual(direct);
+    expect(result).toEqual({
+      kind: "returned",
+      value: [
+        ...["suspended", "true", "213", "2", "true", "suspended"],
+        ...["true", "x", "y", "false", "inner", "4"],
+        ...["dead", "false", "cannot resume dead coroutine"],
+        ...["false", "classes/Thing.lua:16: bad"],
+      ],
+    });
+    expect(slices).toBeGreaterThan(150);
+  });
+
+  test("waits until a comparison of table.sort is done", () => {
+    const engine = makeEngine({ clock: new SteppingClock(6), stepsPerLook: 1, limits: { methodBudgetMs: 1e12 } });
+    const code = `function Thing:go()
+      local t = { 5, 2, 8, 1 }
+      table.sort(t, function(a, b) local x = 0 for i = 1, 50 do x = x + i end return a < b end)
+      return t
+    end`;
+    const invocation = loadThing(code, engine).start({ kind: "method", name: "go" }, [], new FakeHost());
+    let slices = 0;
+    let result = invocation.resume();
+    for (; result.kind === "slice"; slices++) result = invocation.resume();
+    expect(result).toEqual({ kind: "returned", value: [1, 2, 5, 8] });
+    expect(slices).toBeLessThan(40);
+  });
+
+  test("inside a coroutine can still be killed and given up", () => {
+    const engine = makeEngine({ clock: new SteppingClock(6), stepsPerLook: 10, limits: { methodBudgetMs: 600 } });
+    const thing = loadThing("function Thing:go() coroutine.wrap(function() while true do end end)() end", engine);
+    const first = thing.start({ kind: "method", name: "go" }, [], new FakeHost());
+    let result = first.resume();
+    while (result.kind === "slice") result = first.resume();
+    expect(result).toMatchObject({ kind: "failed", error: { details: { kind: "time" } } });
+    const second = thing.start({ kind: "method", name: "go" }, [], new FakeHost());
+    expect(second.resume().kind).toBe("slice");
+    second.abandon();
   });
 });

@@ -40,8 +40,8 @@ export function loadFengari(): Fengari {
 /** A fengari of its own with just these edits: for the tests that show what each edit is for. */
 export function loadWith(edits: readonly SourceEdit[]): Fengari {
   const files = new FengariFiles(edits);
-  const libraries = ["lbaselib", "lstrlib", "ltablib", "lmathlib", "lutf8lib", "lcorolib"] as const;
-  const [base, string, table, math, utf8, coroutine] = libraries.map((file) => {
+  const libraries = ["lbaselib", "lstrlib", "ltablib", "lmathlib", "lutf8lib"] as const;
+  const [base, string, table, math, utf8] = libraries.map((file) => {
     const opened = Object.entries(files.require(`${file}.js`)).find(([name]) => name.startsWith("luaopen_"));
     return opened?.[1];
   });
@@ -53,7 +53,7 @@ export function loadWith(edits: readonly SourceEdit[]): Fengari {
     lobject: files.require("lobject.js"),
     lstring: files.require("lstring.js"),
     ltable: files.require("ltable.js"),
-    libraries: { base, string, table, math, utf8, coroutine },
+    libraries: { base, string, table, math, utf8 },
     opcodes: files.require("lopcodes.js").OpCodesI,
   };
   files.assertAllApplied();

@@ -125,6 +125,15 @@ export interface Fengari {
     lua_pushcfunction(L: LuaState, f: LuaFunction): void;
     lua_error(L: LuaState): never;
     lua_settop(L: LuaState, index: number): void;
+    lua_checkstack(L: LuaState, n: number): boolean;
+    lua_xmove(from: LuaState, to: LuaState, n: number): void;
+    /** Never returns; once resumed, `k` goes on with `context`. */
+    lua_yieldk<T>(
+      L: LuaState,
+      nresults: number,
+      context: T,
+      k: ((L: LuaState, status: number, context: T) => number) | null,
+    ): never;
   };
   readonly lauxlib: {
     luaL_loadbufferx(L: LuaState, text: Uint8Array, size: number, name: Uint8Array, mode: Uint8Array): number;
@@ -159,7 +168,6 @@ export interface Fengari {
     readonly table: LuaFunction;
     readonly math: LuaFunction;
     readonly utf8: LuaFunction;
-    readonly coroutine: LuaFunction;
   };
   /** Numbers of the opcodes, by name. */
   readonly opcodes: Readonly<Record<string, number>>;

@@ -5,6 +5,7 @@ import { loadFengari, loadWith } from "../../../src/lua/fengari/load.js";
 import { Killed, type MeterRun, meter } from "../../../src/lua/fengari/meter.js";
 import {
   type Fengari,
+  type LuaFunction,
   type LuaState,
   type Table,
   type TString,
@@ -35,6 +36,42 @@ export class Lab {
       if (name !== "base") this.setGlobal(name, this.main.stack[this.main.top - 1] as TValue);
       this.fengari.lua.lua_settop(this.main, 0);
     }
+    this.setGlobal("coroutine", this.value(TYPE.table, this.#coroutines()));
+  }
+
+  /** As little of `coroutine` as the cases need. */
+  #coroutines(): Table {
+    const { lua, ltable } = this.fengari;
+    const create = (L: LuaState): LuaState => {
+      const body = L.stack[L.ci.funcOff + 1] as TValue;
+      const co = lua.lua_newthread(L);
+      co.stack[co.top++] = this.value(body.type, body.value);
+      return co;
+    };
+    const functions: Record<string, LuaFunction> = {
+      create: (L) => {
+        create(L);
+        return 1;
+      },
+      wrap: (L) => {
+        const co = create(L);
+        const resume: LuaFunction = (inner) => {
+          const status = lua.lua_resume(co, inner, 0);
+          const count = status > 1 ? 1 : lua.lua_gettop(co);
+          lua.lua_xmove(co, inner, count);
+          return status > 1 ? lua.lua_error(inner) : count;
+        };
+        L.stack[L.top++] = this.value(TYPE.jsFunction, resume);
+        return 1;
+      },
+      yield: (L) => lua.lua_yieldk(L, 0, null, null),
+    };
+    const table = new ltable.Table(this.main);
+    for (const [name, f] of Object.entries(functions)) {
+      const key = this.text(name);
+      ltable.add(table, key.hash, this.value(TYPE.string, key), this.value(TYPE.jsFunction, f));
+    }
+    return table;
   }
 
   get globals(): Table {
