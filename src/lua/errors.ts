@@ -8,7 +8,15 @@
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { PlainValue } from "../values.js";
 import type { KillKind } from "./fengari/meter.js";
-import { type LuaState, type Table, type TString, type TValue, TYPE } from "./fengari/types.js";
+import {
+  type CallInfo,
+  type LuaClosure,
+  type LuaState,
+  type Table,
+  type TString,
+  type TValue,
+  TYPE,
+} from "./fengari/types.js";
 import { argument, isString, isTable, latin1, type Runtime } from "./runtime.js";
 import { textOf, type Values } from "./values.js";
 
@@ -105,6 +113,16 @@ export class LuaErrors {
       instructions: `${what} ran more than ${limits.instructionsMax} instructions`,
     };
     return MoonportError.of("budget_exceeded", reasons[kind], { details: { kind } });
+  }
+
+  /** File and line of the Lua code that a dead thread stood at, as `classes/Auction.lua:12`. */
+  lineOf(thread: LuaState): string | undefined {
+    for (let call: CallInfo | null = thread.ci; call !== null; call = call.previous) {
+      if (call.func?.type !== TYPE.luaFunction) continue;
+      const { source, lineinfo } = (call.func.value as LuaClosure).p;
+      return `${source ? this.#lossyText(source).slice(1) : "?"}:${lineinfo[call.l_savedpc - 1] ?? 0}`;
+    }
+    return undefined;
   }
 
   /** Lua's traceback of a thread that died, for the log. */

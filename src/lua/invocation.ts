@@ -73,7 +73,10 @@ export class Invocation implements LuaInvocation, RunningCall {
       if (status === STATUS.yield) return this.#putAside();
       return status === STATUS.ok ? this.#returned() : this.#threw();
     } catch (thrown) {
-      return meter.killed !== null ? this.#killed() : this.#failed(asMoonportError(thrown));
+      if (meter.killed !== null) return this.#killed();
+      const error = asMoonportError(thrown);
+      if (error.code === "internal") runtime.log.error({ err: thrown }, "a fault inside the Lua engine");
+      return this.#failed(error);
     } finally {
       budget.leave();
       runtime.call = null;
@@ -127,7 +130,7 @@ export class Invocation implements LuaInvocation, RunningCall {
     const object = this.plan.host.object.id;
     if (error.source === "class") {
       // A refusal that the class intends; they are many, and a traceback costs more than the call.
-      runtime.log.debug({ object, code: error.code }, error.message);
+      runtime.log.debug({ object, code: error.code, at: errors.lineOf(this.thread) }, error.message);
     } else {
       runtime.log.warn({ object, code: error.code, traceback: errors.traceback(this.thread) }, error.message);
     }

@@ -49,6 +49,12 @@ const CASES: readonly Case[] = [
     expected: "false native: no 2",
   },
   {
+    promise: "an error handler that fails gives its own error",
+    edits: ["an error handler that fails is not called again"],
+    see: "local n = 0 local ok, e = xpcall(error, function() n = n + 1 error('second', 0) end, 'first') return ok, e, n",
+    expected: "false second 1",
+  },
+  {
     promise: "a yield that cannot be is explained",
     edits: ["a yield that cannot be says why"],
     see: "local co = coroutine.wrap(function() table.sort({2, 1}, function() coroutine.yield() end) end) return (select(2, pcall(co)))",

@@ -151,7 +151,11 @@ describe("the log", () => {
     const engine = makeEngine({ engineLog: recordingLogger(lines) });
     failure("error { code = 'too_low', message = 'more' }", engine);
     expect(lines).toEqual([
-      { level: "debug", fields: { object: "default/Thing/one", code: "too_low" }, message: "more" },
+      {
+        level: "debug",
+        fields: { object: "default/Thing/one", code: "too_low", at: "classes/Thing.lua:1" },
+        message: "more",
+      },
     ]);
   });
 });

@@ -85,6 +85,20 @@ const protectedCalls: readonly SourceEdit[] = [
   },
 ];
 
+const handlers: readonly SourceEdit[] = [
+  {
+    name: "an error handler that fails is not called again",
+    file: "ldebug.js",
+    find: `        lobject.setobjs2s(L, L.top - 2, errfunc); /* push function */
+        ldo.luaD_callnoyield(L, L.top - 2, 1);`,
+    replace: `        lobject.setobjs2s(L, L.top - 2, errfunc); /* push function */
+        L.errfunc = 0;
+        ldo.luaD_callnoyield(L, L.top - 2, 1);
+        L.errfunc = errfunc;`,
+    why: "it was called with its own error until the stack ran out, which is the end of the whole call",
+  },
+];
+
 const yields: readonly SourceEdit[] = [
   {
     name: "a yield that cannot be says why",
@@ -618,4 +632,12 @@ const steps: readonly SourceEdit[] = [
   },
 ];
 
-export const EDITS: readonly SourceEdit[] = [...protectedCalls, ...yields, ...strings, ...numbers, ...tables, ...steps];
+export const EDITS: readonly SourceEdit[] = [
+  ...protectedCalls,
+  ...handlers,
+  ...yields,
+  ...strings,
+  ...numbers,
+  ...tables,
+  ...steps,
+];

@@ -70,7 +70,8 @@ export interface Proto {
   readonly lineinfo: readonly number[];
   readonly upvalues: readonly { readonly instack: boolean; readonly idx: number; readonly name: TString | null }[];
   readonly linedefined: number;
-  readonly numparams: number;
+  /** `@` and the file. */
+  readonly source: TString | null;
 }
 
 export interface LuaClosure {
@@ -84,7 +85,8 @@ export interface Userdata {
 }
 
 export interface CallInfo {
-  func: TValue;
+  /** Not set at the bottom of a thread. */
+  func: TValue | undefined;
   funcOff: number;
   top: number;
   extra: number;
