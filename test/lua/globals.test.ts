@@ -37,6 +37,9 @@ describe("state.sql", () => {
       message: "parameter 2 is a table, which SQL cannot take",
     });
     expect(failure("state.sql.exec('x', { a = { 1 } })")).toMatchObject({ code: "bad_value" });
+    expect(failure("state.sql.exec('x', { 1, nil, 3 })").message).toContain("has holes or named keys");
+    expect(failure("state.sql.exec('x', { 1, a = 3 })").message).toContain("has holes or named keys");
+    expect(failure("state.sql.exec('x', { [true] = 3 })").message).toContain("a map from names");
     expect(failure("state.sql.exec('x', '\\xff')").message).toBe("parameter 1 is not UTF-8 text");
     expect(failure("state.sql.exec('x', 0/0)").message).toContain("not a finite number");
     expect(failure("state.sql.exec(1)").message).toContain("argument 1 must be text, not a number");

@@ -1,5 +1,6 @@
 /** `state.sql` and `state.store`: the object's own database. */
-import type { PlainObject, SqlParameters, SqlRows, SqlValue } from "../../values.js";
+import { MoonportError } from "../../errors.js";
+import type { SqlParameters, SqlRows, SqlValue } from "../../values.js";
 import type { RowCursor } from "../contract.js";
 import { meter } from "../fengari/meter.js";
 import type { LuaFunction, LuaState, Table, TString, TValue } from "../fengari/types.js";
@@ -94,7 +95,7 @@ class SqlFunctions {
     const { values } = this.machine;
     const count = argumentCount(L);
     const first = argument(L, 2);
-    if (count === 2 && isTable(first)) return this.#tableParameters(first);
+    if (count === 2 && isTable(first)) return this.#tableParameters(first.value);
     const parameters: SqlValue[] = [];
     for (let index = 2; index <= count; index++) {
       parameters.push(values.sqlFromLua(argument(L, index), `parameter ${index - 1}`));
@@ -102,22 +103,22 @@ class SqlFunctions {
     return parameters;
   }
 
-  #tableParameters(value: TValue): SqlParameters {
+  #tableParameters(table: Table): SqlParameters {
     const { values } = this.machine;
-    const table = value.value as Table;
-    if (table.f === undefined || !isString(table.f.key)) {
-      const plain = values.toPlain(value, "parameters");
-      if (!Array.isArray(plain)) return [];
-      return plain.map((_, index) => values.sqlFromLua(table.strong.get(index + 1)?.value, `parameter ${index + 1}`));
+    const { size } = table.strong;
+    if (size === 0 || table.strong.has(1)) {
+      return Array.from({ length: size }, (_, index) => {
+        const value = table.strong.get(index + 1)?.value;
+        if (value === undefined) throw MoonportError.of("bad_value", "the list of parameters has holes or named keys");
+        return values.sqlFromLua(value, `parameter ${index + 1}`);
+      });
     }
-    // For the checks on keys and values alone; booleans and tables are SQL's own matter below.
-    const names = Object.keys(values.toPlain(value, "parameters") as PlainObject);
-    const parameters: Record<string, SqlValue> = {};
-    for (const { key, value: parameter } of table.strong.values()) {
-      const name = textOf(key.value as TString) as string;
-      if (names.includes(name)) parameters[name] = values.sqlFromLua(parameter, `parameter ${name}`);
-    }
-    return parameters;
+    const named = [...table.strong.values()].map(({ key, value }): [string, SqlValue] => {
+      const name = isString(key) ? textOf(key.value) : null;
+      if (name === null) throw MoonportError.of("bad_value", "parameters are a list, or a map from names");
+      return [name, values.sqlFromLua(value, `parameter ${name}`)];
+    });
+    return Object.fromEntries(named);
   }
 }
 
