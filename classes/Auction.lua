@@ -1,12 +1,12 @@
--- One lot at auction: it is opened once, takes bids that rise, and is closed by hand or by its timer.
---
---   moonport call Auction/lot-42 open '{"title":"Moon globe","seconds":600}'
---   moonport call Auction/lot-42 bid ada 25
---   moonport call Auction/lot-42 top
-
+---One lot at auction: it takes bids that rise, until it is closed by hand or by its timer. The first bid opens a lot with
+---the defaults; `open` before it sets a title, a least bid and an end.
+---
+---    moonport call Auction/lot-42 open '{"title":"Moon globe","seconds":600}'
+---    moonport call Auction/lot-42 bid ada 25        {"top":25}
+---    moonport call Auction/lot-42 top
 local Auction = class "Auction"
 
--- Run once each, in order, in the first transaction after the class changed. Never edit one that has run: add another.
+---Run once each, in order, in the first transaction after the class changed. Never edit one that has run: add another.
 Auction.migrations = {
   [[CREATE TABLE bids (
       id     INTEGER PRIMARY KEY,
@@ -14,28 +14,29 @@ Auction.migrations = {
       amount INTEGER NOT NULL,
       at     REAL NOT NULL
     )]],
-  [[CREATE INDEX bids_amount ON bids (amount)]],
 }
 
--- One row per auction, derived after every writing call in that call's transaction: what `find` searches.
+---One row per lot, derived after every writing call in that call's transaction.
 Auction.directory = {
   columns = { title = "text", status = "text", top = "integer", bids = "integer", ends_at = "real" },
   index = { "status", "top" },
   row = function(self)
     local lot = state.store.get("lot")
-    if not lot then return { status = "new" } end
     local count = state.sql.one("SELECT count(*) AS n FROM bids").n
     return { title = lot.title, status = lot.status, top = lot.top, bids = count, ends_at = lot.ends_at }
   end,
 }
 
--- The lot as stored, or an error that callers can tell from others by its code.
-local function the_lot()
-  local lot = state.store.get("lot")
-  if not lot then
-    error { code = "not_open", message = "this lot was never opened" }
+-- Functions like these belong to the file: callers cannot reach them.
+
+local function the_lot(self)
+  return state.store.get("lot") or { title = self.key, status = "open", start = 1 }
+end
+
+local function must_be_open(lot)
+  if lot.status ~= "open" then
+    error { code = "closed", message = "this lot is closed" }
   end
-  return lot
 end
 
 local function finish(lot)
@@ -46,18 +47,16 @@ local function finish(lot)
   return { winner = lot.leader, amount = lot.top }
 end
 
--- Opens the lot. options: title, start (the least first bid, 1), seconds (until it closes by itself; none: by hand).
+---Opens the lot; once only, and before its first bid.
+---@param options? { title?: string, start?: integer, seconds?: number } `start`: the least first bid; `seconds`: until it closes by itself
 function Auction:open(options)
   options = options or {}
   if state.store.get("lot") then
-    error { code = "already_open", message = "this lot was opened before" }
+    error { code = "already_open", message = "this lot is open already, or was" }
   end
-  local lot = {
-    title = options.title or self.key,
-    status = "open",
-    start = options.start or 1,
-    opened_at = now(),
-  }
+  local lot = the_lot(self)
+  lot.title = options.title or lot.title
+  lot.start = options.start or lot.start
   if options.seconds then
     lot.ends_at = now() + options.seconds
     schedule.at(lot.ends_at, { name = "close" }):_time_is_up()
@@ -67,15 +66,16 @@ function Auction:open(options)
   return lot
 end
 
--- Bids `amount` for `who`; refused unless it is above the highest bid.
+---Bids for the lot; refused unless it is above the highest bid so far.
+---@param who string
+---@param amount integer
+---@return { top: integer }
 function Auction:bid(who, amount)
   if type(who) ~= "string" or type(amount) ~= "number" or amount % 1 ~= 0 then
     error { code = "bad_bid", message = "bid takes a name and a whole amount" }
   end
-  local lot = the_lot()
-  if lot.status ~= "open" then
-    error { code = "closed", message = "this lot is closed" }
-  end
+  local lot = the_lot(self)
+  must_be_open(lot)
   local least = lot.top and lot.top + 1 or lot.start
   if amount < least then
     error { code = "too_low", message = "bid at least " .. least, least = least }
@@ -87,27 +87,29 @@ function Auction:bid(who, amount)
   return { top = amount }
 end
 
--- Closes the lot and says who won.
+---Closes the lot and says who won.
+---@return { winner?: string, amount?: integer }
 function Auction:close()
-  local lot = the_lot()
-  if lot.status ~= "open" then
-    error { code = "closed", message = "this lot is closed" }
-  end
+  local lot = the_lot(self)
+  must_be_open(lot)
   return finish(lot)
 end
 
--- Called by the timer that `open` set; the underscore keeps it from callers.
+---The timer that `open` sets; the underscore keeps it from callers.
 function Auction:_time_is_up()
-  local lot = state.store.get("lot")
-  if lot and lot.status == "open" then finish(lot) end
+  local lot = the_lot(self)
+  if lot.status == "open" then finish(lot) end
 end
 
+---Where the lot stands.
+---@return { status: string, top?: integer, leader?: string }
 function Auction.read:top()
-  local lot = state.store.get("lot")
-  return lot and { top = lot.top, leader = lot.leader, status = lot.status } or { status = "new" }
+  local lot = the_lot(self)
+  return { status = lot.status, top = lot.top, leader = lot.leader }
 end
 
--- The last `limit` bids (20 when left out), the newest first.
+---The last bids, the newest first.
+---@param limit? integer 20 when left out
 function Auction.read:history(limit)
   return state.sql.all("SELECT who, amount, at FROM bids ORDER BY id DESC LIMIT ?", limit or 20)
 end

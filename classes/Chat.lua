@@ -1,13 +1,12 @@
--- A chat room: members join, speak, leave; the last messages are kept.
---
---   moonport call Chat/lobby join ada
---   moonport call Chat/lobby say ada "hello, moon"
---   moonport call Chat/lobby history
-
+---A chat room: members join, speak and leave; the last messages are kept.
+---
+---    moonport call Chat/lobby join ada
+---    moonport call Chat/lobby say ada "hello, moon"
+---    moonport call Chat/lobby history
 local Chat = class "Chat"
 
 local KEPT = 1000
-local TEXT_MAX = 2000
+local TEXT_BYTES_MAX = 2000
 
 Chat.migrations = {
   [[CREATE TABLE members (name TEXT PRIMARY KEY, joined_at REAL NOT NULL)]],
@@ -35,7 +34,9 @@ local function must_be_member(who)
   end
 end
 
--- Joins the room; joining twice is no error. Returns who is there.
+---Joins the room and returns who is there; joining twice is no error.
+---@param who string
+---@return { members: string[] }
 function Chat:join(who)
   if type(who) ~= "string" or who == "" or #who > 60 then
     error { code = "bad_name", message = "join takes a name of 1 to 60 bytes" }
@@ -45,6 +46,8 @@ function Chat:join(who)
   return { members = self:members() }
 end
 
+---@param who string
+---@return { members: string[] }
 function Chat:leave(who)
   must_be_member(who)
   state.sql.exec("DELETE FROM members WHERE name = ?", who)
@@ -52,11 +55,14 @@ function Chat:leave(who)
   return { members = self:members() }
 end
 
--- Says `text` as `who` and returns the message's number.
+---Says something and returns the message's number.
+---@param who string
+---@param text string
+---@return { id: integer }
 function Chat:say(who, text)
   must_be_member(who)
-  if type(text) ~= "string" or text == "" or #text > TEXT_MAX then
-    error { code = "bad_text", message = "say takes a text of 1 to " .. TEXT_MAX .. " bytes" }
+  if type(text) ~= "string" or text == "" or #text > TEXT_BYTES_MAX then
+    error { code = "bad_text", message = "say takes a text of 1 to " .. TEXT_BYTES_MAX .. " bytes" }
   end
   local _, id = state.sql.exec("INSERT INTO messages (who, text, at) VALUES (?, ?, ?)", who, text, now())
   state.sql.exec("DELETE FROM messages WHERE id <= ?", id - KEPT)
@@ -64,7 +70,9 @@ function Chat:say(who, text)
   return { id = id }
 end
 
--- Up to `limit` messages (50 when left out) before message `before` (the newest when left out), the oldest first.
+---Messages in the order they were said.
+---@param limit? integer 50 when left out
+---@param before? integer a message's number: only what was said before it
 function Chat.read:history(limit, before)
   return state.sql.all(
     [[SELECT id, who, text, at FROM
@@ -74,6 +82,7 @@ function Chat.read:history(limit, before)
   )
 end
 
+---@return string[]
 function Chat.read:members()
   local names = array {}
   for row in state.sql.each("SELECT name FROM members ORDER BY name") do

@@ -1,31 +1,34 @@
--- A number that many callers change: the smallest useful class.
---
---   moonport call Counter/visits add 1        {"value":1}
---   moonport call Counter/visits value        1
-
+---A number that many callers change: the smallest class there is. Every key is a counter of its own.
+---
+---    moonport call Counter/visits increment        1
+---    moonport call Counter/visits value            1
 local Counter = class "Counter"
 
--- Adds `amount` (1 when left out) and returns the new value.
-function Counter:add(amount)
-  amount = amount or 1
-  if type(amount) ~= "number" then
-    error { code = "not_a_number", message = "add takes a number" }
+---Adds to the counter and returns its new value. The reply leaves when the write is durable.
+---@param by? number how much; 1 when left out
+---@return number
+function Counter:increment(by)
+  by = by or 1
+  if type(by) ~= "number" then
+    error { code = "not_a_number", message = "increment takes a number" }
   end
-  local value = (state.store.get("value") or 0) + amount
+  local value = (state.store.get("value") or 0) + by
   state.store.set("value", value)
-  emit("changed", { value = value, by = amount })
-  return { value = value }
+  emit("changed", { value = value, by = by })
+  return value
 end
 
--- Starts again at zero and returns what the value was.
+---Starts again at zero and returns what the value was.
+---@return number
 function Counter:reset()
   local before = state.store.get("value") or 0
   state.store.set("value", 0)
   emit("changed", { value = 0, by = -before })
-  return { before = before }
+  return before
 end
 
--- A reading method: it changes nothing, so it need not wait its turn behind calls that do.
+---A reading method: it changes nothing, so it need not wait its turn behind calls that do.
+---@return number
 function Counter.read:value()
   return state.store.get("value") or 0
 end

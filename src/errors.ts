@@ -58,7 +58,7 @@ const operator = (status: number, meaning: string, exit = 7): ErrorCodeEntry => 
   meaning,
 });
 
-/** Every code that Moonport itself gives. Codes thrown by classes (`error{code=...}`) live beside these and may not reuse them. */
+/** Every code that Moonport itself gives. Codes thrown by classes (`error{code=...}`) live beside these; `source` tells whose a code is. */
 export const ERROR_CODES = {
   bad_request: refuse(400, "The request is malformed."),
   bad_json: refuse(400, "The body or an argument is not valid JSON."),
@@ -178,14 +178,11 @@ export class MoonportError extends Error {
     return new MoonportError(code, "moonport", message, bag);
   }
 
-  /** An error thrown by class code with a code of its own. A code that Moonport uses itself becomes `method_error`, so that no class can fake an outcome. */
+  /**
+   * An error thrown by class code with a code of its own. The code may be one that Moonport uses too: `source` tells them
+   * apart, and what a class throws is never retryable by itself.
+   */
   static byClass(code: string, message: string, bag: ErrorOptionsBag = {}): MoonportError {
-    if (Object.hasOwn(ERROR_CODES, code)) {
-      return new MoonportError("method_error", "moonport", message, {
-        ...bag,
-        details: { ...bag.details, code },
-      });
-    }
     return new MoonportError(code, "class", message, bag);
   }
 

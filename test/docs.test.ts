@@ -47,7 +47,8 @@ command line with an exit code, in TypeScript as \`MoonportError\`. An error has
 and the call id it concerns, and says whether it is \`retryable\`.
 
 An error that a class throws itself, \`error { code = "too_low", message = ... }\`, reaches the caller with that code, its other
-fields as details, HTTP status ${CLASS_ERROR.status} and exit code ${CLASS_ERROR.exit}. A class cannot use one of the codes below: it becomes \`method_error\`.
+fields as details, HTTP status ${CLASS_ERROR.status} and exit code ${CLASS_ERROR.exit}. It may use a
+code of the tables below: the field \`source\` says \`class\` or \`moonport\`, and what a class throws is never retryable.
 
 `;
   isCurrent("docs/errors.md", intro + sections.join("\n"));

@@ -1,4 +1,4 @@
-/** `moonport new folder`: an app to start from, out of cli/templates/app. */
+/** `moonport new folder`: an app to start from, out of cli/templates/app and the standard classes. */
 import fs from "node:fs";
 import path from "node:path";
 import type { Command } from "commander";
@@ -10,8 +10,13 @@ import { packageRoot } from "../package-root.js";
 /** Package managers drop or rename files with these names, so the templates carry others. */
 const REAL_NAMES: Readonly<Record<string, string>> = { gitignore: ".gitignore", "luarc.json": ".luarc.json" };
 const TEMPLATE = path.join(packageRoot, "cli", "templates", "app");
-/** What editors know the Lua globals from. */
-const STUBS = path.join(packageRoot, "src", "lua", "stubs", "moonport.lua");
+/** Files of the package that an app gets as they are. */
+const COPIED: readonly { from: string; to: string }[] = [
+  { from: path.join(packageRoot, "classes", "Counter.lua"), to: "classes/Counter.lua" },
+  { from: path.join(packageRoot, "classes", "Auction.lua"), to: "classes/Auction.lua" },
+  // What editors know the Lua globals from.
+  { from: path.join(packageRoot, "src", "lua", "stubs", "moonport.lua"), to: "types/moonport.lua" },
+];
 
 export function addNew(program: Command): void {
   program
@@ -57,7 +62,7 @@ function templateFiles(): { from: string; to: string }[] {
     const to = path.join(path.relative(TEMPLATE, entry.parentPath), REAL_NAMES[entry.name] ?? entry.name);
     return { from, to };
   });
-  return fs.existsSync(STUBS) ? [...files, { from: STUBS, to: path.join("types", "moonport.lua") }] : files;
+  return [...files, ...COPIED];
 }
 
 function nextSteps(target: string): string {
@@ -65,6 +70,6 @@ function nextSteps(target: string): string {
 Next:
   cd ${target}
   npx moonport dev                                 in one terminal: a node that reloads on save
-  npx moonport call Counter/visits increment       in another
+  npx moonport call Auction/lot-42 bid ada 25      in another
 Then open classes/Counter.lua and change it.`;
 }

@@ -40,11 +40,11 @@ describe("what a class throws", () => {
     });
   });
 
-  test("cannot pass for one of Moonport's own codes", () => {
+  test("may have a code that Moonport uses too, and is told apart by its source", () => {
     expect(thrown("error { code = 'outcome_unknown', message = 'ha' }")).toMatchObject({
-      code: "method_error",
-      message: "ha",
-      details: { code: "outcome_unknown" },
+      code: "outcome_unknown",
+      source: "class",
+      retryable: false,
     });
   });
 
