@@ -82,11 +82,11 @@ export async function writeAll(bench: BenchNode, objects: readonly ObjectIdentit
   await Promise.all(Array.from({ length: 64 }, loop));
 }
 
-/** Fresh call ids, UUIDv7 as clients make them; counted instead of drawn, so that making them costs the row nothing. */
+/** Fresh call ids, UUIDv7 of now as clients make them; counted instead of drawn, so that making them costs the row little. */
 export function callIdSource(): () => string {
-  const time = Date.now().toString(16).padStart(12, "0");
   let count = 0;
   return () => {
+    const time = Date.now().toString(16).padStart(12, "0");
     const low = (count++).toString(16).padStart(12, "0");
     return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${low}`;
   };

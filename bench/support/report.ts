@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import type { Amount, Case } from "./case.js";
+import type { Amount, Case, Comparison } from "./case.js";
 import type { Figures } from "./measure.js";
 
 export interface Ratio {
@@ -10,6 +10,8 @@ export interface Ratio {
   readonly floors: readonly string[];
   /** Of rates: ours over that of the floors, one after the other. Of p50: ours over the floors' sum. */
   readonly ratio: number;
+  /** CPU of the main thread per call, ours over the floors' sum: the steadiest of the ratios. */
+  readonly cpuRatio: number | undefined;
 }
 
 export interface Result extends Figures {
@@ -32,18 +34,25 @@ export function resultsOf(cases: readonly Case[], figures: ReadonlyMap<string, F
   return cases.flatMap(({ name, isFloor = false, against = [] }) => {
     const own = figures.get(name);
     if (own === undefined) return [];
-    const ratios = against.flatMap(({ figure, floors }) => {
-      const floor = floors.map((floorName) => figures.get(floorName));
-      if (floor.includes(undefined)) return [];
-      // Several floors are things done one after the other.
-      const sum = floor.reduce(
-        (total, one) => total + (figure === "rate" ? 1 / (one?.perSecond ?? 0) : (one?.p50Ms ?? 0)),
-        0,
-      );
-      return [{ figure, floors, ratio: figure === "rate" ? own.perSecond * sum : own.p50Ms / sum }];
-    });
+    const ratios = against.flatMap((comparison) => ratioOf(own, comparison, figures) ?? []);
     return [{ name, isFloor, ratios, ...own }];
   });
+}
+
+/** Several floors are things done one after the other: their times add up. */
+function ratioOf(
+  own: Figures,
+  { figure, floors }: Comparison,
+  figures: ReadonlyMap<string, Figures>,
+): Ratio | undefined {
+  const taken = floors.flatMap((name) => figures.get(name) ?? []);
+  if (taken.length < floors.length) return undefined;
+  const sum = (of: (floor: Figures) => number): number => taken.reduce((total, floor) => total + of(floor), 0);
+  const ratio =
+    figure === "rate" ? own.perSecond * sum((floor) => 1 / floor.perSecond) : own.p50Ms / sum((floor) => floor.p50Ms);
+  const cpuRatio =
+    own.mainCpuUs === undefined ? undefined : own.mainCpuUs / sum((floor) => floor.mainCpuUs ?? Number.NaN);
+  return { figure, floors, ratio, cpuRatio };
 }
 
 export function machine(): Report["machine"] {
@@ -88,10 +97,10 @@ export function writeReport(folder: string, report: Report): string {
   return file;
 }
 
-function ratioText({ figure, floors, ratio }: Ratio): string {
-  return figure === "rate"
-    ? `${ratio.toFixed(2)} of ${floors.join(" + ")}`
-    : `p50 ${ratio.toFixed(2)}x (${floors.join(" + ")})`;
+function ratioText({ figure, floors, ratio, cpuRatio }: Ratio): string {
+  const name = floors.join(" + ");
+  if (figure === "p50") return `p50 ${ratio.toFixed(2)}x (${name})`;
+  return `${ratio.toFixed(2)} of ${name}${cpuRatio === undefined ? "" : `, cpu ${cpuRatio.toFixed(1)}x`}`;
 }
 
 function aligned(rows: readonly (readonly string[])[]): string[] {
