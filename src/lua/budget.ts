@@ -42,7 +42,9 @@ export class Budget implements MeterRun {
 
   /** From here on Lua code is charged to this budget. */
   enter(thread: LuaState): void {
-    this.runtime.active = [thread];
+    const { active } = this.runtime;
+    active.length = 1;
+    active[0] = thread;
     this.runtime.pausing = false;
     this.#sinceMs = this.clock.monotonicMs();
     meter.run = this;

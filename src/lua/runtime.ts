@@ -46,7 +46,7 @@ export class Runtime {
   readonly stringBytesMax: number;
   call: RunningCall | null = null;
   /** The thread that Lua was entered with, and the coroutines resumed from it, each by the one before. */
-  active: LuaState[] = [];
+  readonly active: LuaState[] = [];
   /** Set while a call is being put aside, from the instruction it stands at out to its own thread. */
   pausing = false;
   /** Functions that hold a coroutine. */
