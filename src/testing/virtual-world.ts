@@ -113,6 +113,8 @@ export class RevocableFolder implements Folder {
   readonly #inner: Folder;
   readonly #assertLive: () => void;
   readonly #databases = new Set<Database>();
+  /** Held here, so that no lock is let go by the garbage collector in the middle of a copy. */
+  readonly #locks = new Set<FolderLock>();
   /** Called before each operation with its name and path; a throw is that operation's failure. */
   intercept: ((operation: string, path: string) => void) | undefined;
 
@@ -124,6 +126,8 @@ export class RevocableFolder implements Folder {
   closeDatabases(): void {
     for (const database of this.#databases) database.close();
     this.#databases.clear();
+    for (const lock of this.#locks) lock.release();
+    this.#locks.clear();
   }
 
   absolute(file: string): string {
@@ -208,7 +212,9 @@ export class RevocableFolder implements Folder {
 
   lock(file: string): FolderLock {
     this.#before("lock", file);
-    return this.#inner.lock(file);
+    const lock = this.#inner.lock(file);
+    this.#locks.add(lock);
+    return lock;
   }
 
   #before(operation: string, file: string): void {
