@@ -16,7 +16,7 @@ import { ledgerApp } from "./ledger-node.js";
 import { draft } from "./ledger-plans.js";
 import { KEYS, type Life, type Plan, type Played, play, type Step } from "./virtual-ledger.js";
 
-const RUNS = Number(process.env.MOONPORT_CRASH_RUNS ?? 100);
+const RUNS = Number(process.env.MOONPORT_CRASH_RUNS ?? 60);
 const SEED = process.env.MOONPORT_SEED;
 const PATH = process.env.MOONPORT_PATH;
 const LONG_MS = Math.max(60_000, RUNS * 1_000);
