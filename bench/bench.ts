@@ -100,7 +100,7 @@ async function runPass(
       for (const one of cases) {
         say(`${one.name}, ${round === 0 ? "warming up" : `round ${round} of ${plan.rounds}`}`);
         const calls = Math.min(plan.bounds.calls, one.callsMax ?? plan.bounds.calls);
-        const taken = await one.round({ ms: plan.bounds.ms, calls });
+        const taken = await one.round({ ms: Math.max(plan.bounds.ms, one.msMin ?? 0), calls });
         if (round > 0) rounds.set(one.name, [...(rounds.get(one.name) ?? []), taken]);
       }
     }

@@ -3,8 +3,8 @@
  * the local file is checked and the claim taken anew; warm, the claim is held and only the file is opened and checked.
  */
 import path from "node:path";
-import SqliteDatabase from "better-sqlite3";
 import type { ObjectIdentity } from "../../src/identity.js";
+import { BareSqlite } from "../support/bare-sqlite.js";
 import { BenchNode, removeFolder, scratchFolder, workObjects, writeAll } from "../support/bench-node.js";
 import type { Case, Group } from "../support/case.js";
 import { type Round, type RoundBounds, roundOfActions, roundOfCalls } from "../support/measure.js";
@@ -12,6 +12,8 @@ import { type Round, type RoundBounds, roundOfActions, roundOfCalls } from "../s
 const WRITES_BEFORE = 20;
 const IDLE_MS = 1_000;
 const LOOK_MS = 20;
+/** Enough for every object of a round, and less than IDLE_MS: none may leave while others are woken. */
+const ROUND_MS = 900;
 
 export class Activations implements Group {
   readonly cases: readonly Case[];
@@ -24,7 +26,7 @@ export class Activations implements Group {
   constructor(parent: string, objects: number) {
     this.#parent = parent;
     this.#objects = workObjects("asleep", objects);
-    const once = { callsMax: objects };
+    const once = { callsMax: objects, msMin: ROUND_MS };
     this.cases = [
       { ...once, name: "sqlite open and read", isFloor: true, round: (bounds) => this.#bareOpens(bounds) },
       {
@@ -50,6 +52,8 @@ export class Activations implements Group {
 
   async open(): Promise<void> {
     this.#folder = scratchFolder(this.#parent);
+    for (const index of this.#objects.keys())
+      new BareSqlite(this.#folder, bareName(index), { pageBytes: 1_024 }).close();
     const bench = await this.#reopened();
     for (let write = 0; write < WRITES_BEFORE; write++) await writeAll(bench, this.#objects);
   }
@@ -86,23 +90,17 @@ export class Activations implements Group {
   }
 
   async #bareOpens(bounds: RoundBounds): Promise<Round> {
-    const file = path.join(this.#folder, "bare.db");
-    const made = new SqliteDatabase(file);
-    made.pragma("page_size = 1024");
-    made.pragma("journal_mode = WAL");
-    made.exec(
-      "CREATE TABLE IF NOT EXISTS entries (id INTEGER PRIMARY KEY, who TEXT); INSERT INTO entries (who) VALUES ('ada')",
-    );
-    made.close();
     const opened: { close(): void }[] = [];
-    const taken = await roundOfActions(bounds, () => {
-      const database = new SqliteDatabase(file);
-      database.prepare("SELECT id, who FROM entries ORDER BY id DESC LIMIT 1").get();
-      opened.push(database);
+    const taken = await roundOfActions(bounds, (index) => {
+      opened.push(BareSqlite.reopenAndLook(this.#folder, bareName(index)));
     });
     for (const database of opened) database.close();
     return taken;
   }
+}
+
+function bareName(index: number): string {
+  return `bare-${index}`;
 }
 
 function pause(ms: number): Promise<void> {

@@ -13,6 +13,7 @@ export interface BareOptions {
 const WAL_BYTES = 256 * 1024;
 const VALUE = Buffer.from("\x82\xa3who\xa3ada\xa6amount\xcd\x03\xe8", "latin1");
 
+const LOOK = "SELECT id, who, amount FROM entries ORDER BY id DESC LIMIT 1";
 const SCHEMA = `
   CREATE TABLE entries (id INTEGER PRIMARY KEY, who TEXT NOT NULL, amount INTEGER NOT NULL);
   CREATE TABLE store (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -30,12 +31,7 @@ export class BareSqlite {
 
   constructor(folder: string, name: string, { pageBytes }: BareOptions) {
     const database = new SqliteDatabase(path.join(folder, `${name}.db`));
-    database.pragma("locking_mode = EXCLUSIVE");
-    database.pragma(`page_size = ${pageBytes}`);
-    database.pragma("synchronous = OFF");
-    database.pragma("journal_mode = WAL");
-    database.pragma(`wal_autocheckpoint = ${WAL_BYTES / pageBytes}`);
-    database.pragma("cache_size = -1024");
+    configure(database, pageBytes);
     database.exec(SCHEMA);
     this.#database = database;
     this.#sql = {
@@ -48,7 +44,7 @@ export class BareSqlite {
       set: database.prepare("INSERT INTO store VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"),
       emit: database.prepare("INSERT INTO event VALUES (?, ?, ?, ?)"),
       row: database.prepare("INSERT OR REPLACE INTO row VALUES (1, ?, ?)"),
-      look: database.prepare("SELECT id, who, amount FROM entries ORDER BY id DESC LIMIT 1").raw(true),
+      look: database.prepare(LOOK).raw(true),
     };
     this.transaction();
   }
@@ -73,6 +69,14 @@ export class BareSqlite {
     this.#sql.commit.run();
   }
 
+  /** An existing file opened anew, its newest entry read. The caller closes what it is given. */
+  static reopenAndLook(folder: string, name: string): { close(): void } {
+    const database = new SqliteDatabase(path.join(folder, `${name}.db`), { fileMustExist: true });
+    configure(database, 1_024);
+    database.prepare(LOOK).raw(true).get();
+    return database;
+  }
+
   look(): void {
     this.#sql.look.get();
   }
@@ -88,4 +92,14 @@ export class BareSqlite {
     this.#sql.set.run("last", VALUE);
     this.#sql.emit.run(this.#count, "written", VALUE, 1_700_000_000_000);
   }
+}
+
+/** As an object's file is configured. */
+function configure(database: Database, pageBytes: number): void {
+  database.pragma("locking_mode = EXCLUSIVE");
+  database.pragma(`page_size = ${pageBytes}`);
+  database.pragma("synchronous = OFF");
+  database.pragma("journal_mode = WAL");
+  database.pragma(`wal_autocheckpoint = ${WAL_BYTES / pageBytes}`);
+  database.pragma("cache_size = -1024");
 }

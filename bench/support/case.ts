@@ -14,8 +14,9 @@ export interface Case {
   readonly name: string;
   readonly isFloor?: boolean;
   readonly against?: readonly Comparison[];
-  /** Bound of one round, when the run's own would be too much. */
+  /** Bounds of one round where the run's own do not fit: fewer calls, or longer for calls that are dear. */
   readonly callsMax?: number;
+  readonly msMin?: number;
   round(bounds: RoundBounds): Promise<Round>;
 }
 
