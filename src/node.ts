@@ -48,7 +48,7 @@ export class MoonportNode implements NodeApi {
 
   /**
    * Opens the data folder and begins to serve. Everything taken is given back when it throws.
-   * @throws MoonportError `folder_locked`, `bucket_unusable`, `bucket_failed`, `fleet_mismatch`, `class_invalid` (when
+   * @throws MoonportError `folder_locked`, `bad_setting` (hardly any file descriptors), `bucket_unusable`, `bucket_failed`, `fleet_mismatch`, `class_invalid` (when
    * `onClassError` is `refuse`; its details list every class that did not load), `storage_*`
    */
   static async open(options: NodeOptions): Promise<MoonportNode> {
@@ -75,7 +75,7 @@ export class MoonportNode implements NodeApi {
     const observe = options.observer ?? (() => {});
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log });
     this.#catalog = new Catalog(this.#engine, observe);
-    this.#files = new FilePool(world, settings.OBJECT_FILES_OPEN_MAX, settings.CALL_TIMEOUT_MS);
+    this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
     this.#context = {
       world,
       settings,
@@ -269,4 +269,33 @@ export class MoonportNode implements NodeApi {
       },
     });
   }
+}
+
+/** An open object has its file, its WAL, and the WAL once more for the capture. */
+const DESCRIPTORS_PER_FILE = 3;
+/** For the process itself, the bucket and connections. */
+const DESCRIPTORS_KEPT = 256;
+
+/**
+ * How many object files may be open: OBJECT_FILES_OPEN_MAX, or fewer where the process may not have that many descriptors.
+ * Running out of them would fail calls at random.
+ */
+function filesOpenMax({ world, settings }: NodeOptions): number {
+  const wanted = settings.OBJECT_FILES_OPEN_MAX;
+  if (world.descriptorsMax === undefined) return wanted;
+  const fits = Math.floor((world.descriptorsMax - DESCRIPTORS_KEPT) / DESCRIPTORS_PER_FILE);
+  if (wanted <= fits) return wanted;
+  const needed = wanted * DESCRIPTORS_PER_FILE + DESCRIPTORS_KEPT;
+  if (fits < 1) {
+    throw MoonportError.of(
+      "bad_setting",
+      `the process may have ${world.descriptorsMax} file descriptors, which is too few`,
+      {
+        hint: `raise the limit: ulimit -n ${needed}`,
+      },
+    );
+  }
+  const fields = { OBJECT_FILES_OPEN_MAX: wanted, descriptors: world.descriptorsMax, needed };
+  world.log.warn(fields, `at most ${fits} object files are kept open: the process may not have more descriptors`);
+  return fits;
 }

@@ -1,5 +1,6 @@
 /** The world as it is: the machine's clocks, timers, randomness and disk. The only file that may touch them. */
 import { randomBytes } from "node:crypto";
+import fs from "node:fs";
 import type { Folder } from "./folder.js";
 import type { Logger } from "./logger.js";
 import { RealFolder } from "./real-folder.js";
@@ -38,5 +39,15 @@ const realRandom: Random = {
 
 /** @param root the data folder; it is created when first written to */
 export function realWorld(root: string, log: Logger, folder: Folder = new RealFolder(root)): World {
-  return { clock: realClock, timers: realTimers, random: realRandom, folder, log };
+  return { clock: realClock, timers: realTimers, random: realRandom, folder, log, descriptorsMax: descriptorsMax() };
+}
+
+/** Linux tells; elsewhere it is not known. The soft limit, which Node has raised to the hard one. */
+function descriptorsMax(): number | undefined {
+  try {
+    const soft = /^Max open files\s+(\d+)/m.exec(fs.readFileSync("/proc/self/limits", "utf8"))?.[1];
+    return soft === undefined ? undefined : Number(soft);
+  } catch {
+    return undefined;
+  }
 }

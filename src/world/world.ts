@@ -39,6 +39,8 @@ export interface World {
   readonly random: Random;
   readonly folder: Folder;
   readonly log: Logger;
+  /** How many files the process may have open; undefined where that is not known. */
+  readonly descriptorsMax?: number | undefined;
 }
 
 /** Resolves after `delayMs`, or at once when `signal` aborts: whoever waits looks at the signal afterwards. */

@@ -453,3 +453,15 @@ function localFile(node: VirtualNode): string {
     .flatMap((dir) => folder.list(`objects/${dir}`).map((name) => `objects/${dir}/${name}`));
   return found.find((path) => path.endsWith(".db")) as string;
 }
+
+describe("file descriptors", () => {
+  it("bound how many files are open, where the process may have few", async () => {
+    const node = await start({ descriptorsMax: 265 });
+    for (let n = 0; n < 5; n++) await node.call(`Note/n${n}`, "add", "x");
+    expect(await node.node.status()).toMatchObject({ residents: 5, openFiles: 3 });
+  });
+
+  it("that are hardly any refuse the start", async () => {
+    expect(await codeOf(start({ descriptorsMax: 200 }))).toBe("bad_setting");
+  });
+});

@@ -23,6 +23,7 @@ export interface VirtualNodeOptions {
   /** The data folder; default a temporary one. */
   readonly root?: string;
   readonly onClassError?: "refuse" | "report";
+  readonly descriptorsMax?: number;
 }
 
 export class VirtualNode {
@@ -59,7 +60,7 @@ export class VirtualNode {
 
   async open(apps: readonly AppSource[] = [this.#app()]): Promise<void> {
     const opening = MoonportNode.open({
-      world: this.world,
+      world: { ...this.world, descriptorsMax: this.#options.descriptorsMax },
       bucket: unstoppable(this.bucket),
       apps,
       settings: resolveSettings(this.#options.settings),
