@@ -19,6 +19,7 @@ import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { type Reading, runReading } from "./object/reading.js";
+import type { DeferredOutcome } from "./object/work.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
 import { PermitPool } from "./shipping/permits.js";
@@ -91,6 +92,7 @@ export class MoonportNode implements NodeApi {
       files: this.#files,
       localCopies: new LocalCopies(world.folder, settings.LOCAL_BYTES_MAX),
       observe,
+      landed: () => {},
     };
     this.#objects = new Objects(this.#context);
     this.#empty = new EmptyObjects(this.#context);
@@ -108,6 +110,23 @@ export class MoonportNode implements NodeApi {
       });
       throw named;
     }
+  }
+
+  /**
+   * A call whose outcome comes before it is durable. Nothing of it may leave the caller's own request before `settled`
+   * resolves. A reading method too goes through the mailbox, so that a request reads its own writes.
+   * @throws MoonportError when the call never ran
+   */
+  async callDeferred(request: CallRequest): Promise<DeferredOutcome> {
+    this.#assertServing();
+    const { object, method, args, caller } = request;
+    const lua = this.#catalog.classOf(object.app, object.className);
+    const access = this.#catalog.methodOf(lua, method);
+    if (access === "read" && !(await this.#objects.exists(object))) {
+      const value = await runReading(this.#context, this.#empty.fileFor(object, lua), { lua, method, args, caller });
+      return { result: { kind: "returned", value }, settled: Promise.resolve() };
+    }
+    return this.#objects.callDeferred(object, this.#input(request, access));
   }
 
   async storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined> {

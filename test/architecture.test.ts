@@ -6,10 +6,11 @@ import { expect, it } from "vitest";
 const LAYERS: readonly (readonly string[])[] = [
   ["errors", "nearest", "version"],
   ["identity", "values", "world", "settings", "wire"],
-  ["lua/contract", "observation", "node-api"],
+  ["lua/contract", "observation", "node-api", "realtime/contract", "auth/contract"],
   ["app-source", "lua", "store", "bucket"],
   ["shipping"],
   ["object"],
+  ["realtime", "units", "auth"],
   ["node-options", "client", "testing"],
   ["server", "node"],
   ["index"],

@@ -24,6 +24,14 @@ export interface HostFile {
   readonly tables: ObjectTables;
 }
 
+export interface HostEvent {
+  readonly number: number;
+  readonly name: string;
+  readonly data: PlainValue;
+  /** Wall clock, milliseconds. */
+  readonly atMs: number;
+}
+
 export type HostContext = Pick<ObjectContext, "world" | "settings" | "catalog" | "log">;
 
 export class CallHost implements LuaCallHost {
@@ -33,7 +41,7 @@ export class CallHost implements LuaCallHost {
   readonly #context: HostContext;
   readonly #file: HostFile;
   readonly #access: "method" | "read";
-  readonly #emitted: { number: number; name: string; data: PlainValue }[] = [];
+  readonly #emitted: HostEvent[] = [];
   #timersSet = 0;
   #messagesSent = 0;
   #destroys = false;
@@ -49,7 +57,7 @@ export class CallHost implements LuaCallHost {
     this.startedMs = context.world.clock.wallMs();
   }
 
-  get emitted(): readonly { number: number; name: string; data: PlainValue }[] {
+  get emitted(): readonly HostEvent[] {
     return this.#emitted;
   }
 
@@ -116,7 +124,7 @@ export class CallHost implements LuaCallHost {
     this.#assertWriting("emit");
     this.#bound("events", this.#emitted.length);
     const number = this.#file.tables.events.append(event, data, this.startedMs);
-    this.#emitted.push({ number, name: event, data });
+    this.#emitted.push({ number, name: event, data, atMs: this.startedMs });
   }
 
   scheduleSet(request: TimerRequest): number {

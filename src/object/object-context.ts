@@ -1,6 +1,7 @@
 /** What all objects of a node share. Made by the composition root. */
 import type { Bucket } from "../bucket/bucket.js";
 import type { Observer } from "../observation.js";
+import type { Landing } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
 import type { Claims } from "../shipping/claims.js";
 import type { PermitPool } from "../shipping/permits.js";
@@ -23,4 +24,6 @@ export interface ObjectContext {
   readonly files: FilePool;
   readonly localCopies: LocalCopies;
   readonly observe: Observer;
+  /** Told of every landed flight, after its replies were released. */
+  landed(landing: Landing): void;
 }

@@ -13,9 +13,9 @@ import { deferred } from "../world/deferred.js";
 import type { Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import type { CallWork, Reply } from "./work.js";
+import type { CallWork, DeferredOutcome, Reply } from "./work.js";
 
-export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject">;
+export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred">;
 
 export class Objects {
   readonly #context: ObjectContext;
@@ -58,6 +58,19 @@ export class Objects {
     const reply = deferred<Reply>();
     this.#admit(object).submit({ ...input, kind: "call", resolve: reply.resolve, reject: reply.reject });
     return reply.promise;
+  }
+
+  /** Through the mailbox, answered before it is durable. @throws MoonportError when the call never ran */
+  async callDeferred(object: ObjectIdentity, input: CallInput): Promise<DeferredOutcome> {
+    const outcome = deferred<DeferredOutcome>();
+    this.#admit(object).submit({
+      ...input,
+      kind: "call",
+      deferred: outcome.resolve,
+      resolve: () => {},
+      reject: outcome.reject,
+    });
+    return outcome.promise;
   }
 
   /** @throws MoonportError `object_not_found` */

@@ -20,6 +20,8 @@ export interface EmittedEvent {
   readonly number: number;
   readonly name: string;
   readonly data: PlainValue;
+  /** Wall clock of its call's start, milliseconds. */
+  readonly atMs: number;
   readonly seq: number;
 }
 
@@ -122,7 +124,7 @@ export class OpenObject {
 
   /** The transaction just committed destroyed the object. */
   end(): void {
-    this.cargo.endAt(this.#committedSeq);
+    this.cargo.endAt(this.#committedSeq, this.tables.events.last);
   }
 
   /** What a call of this id replied, if it ran. @throws MoonportError `id_conflict`, `id_expired` */
@@ -167,30 +169,36 @@ export class OpenObject {
 
   #landed(landed: Landed<ObjectLoad>): void {
     const { load } = landed;
-    this.#tellEvents(load.toSeq);
-    if (load.carried !== "tombstone") {
-      this.#context.observe({
-        kind: "landed",
-        object: this.object.id,
-        epoch: this.claim.manifest.epoch,
-        seq: load.toSeq,
-        flight: landed.flight,
-        ticketsReleased: landed.ticketsReleased,
-        sinceCommitMs: landed.sinceCommitMs,
-        bytes: load.bytes,
-        carried: load.carried,
-      });
+    const { object } = this;
+    const events = this.#eventsThrough(load.toSeq);
+    const destroyed = load.carried === "tombstone";
+    for (const { number, name, data } of events) {
+      this.#context.observe({ kind: "event", object: object.id, number, name, data });
     }
+    if (load.carried !== "tombstone") this.#observeFlight(landed, load.carried);
+    this.#context.landed({ object, seq: load.toSeq, events, destroyed });
     this.#events.landed(this, load.carried);
   }
 
-  #tellEvents(landedSeq: number): void {
+  #observeFlight(landed: Landed<ObjectLoad>, carried: "segment" | "snapshot"): void {
+    this.#context.observe({
+      kind: "landed",
+      object: this.object.id,
+      epoch: this.claim.manifest.epoch,
+      seq: landed.load.toSeq,
+      flight: landed.flight,
+      ticketsReleased: landed.ticketsReleased,
+      sinceCommitMs: landed.sinceCommitMs,
+      bytes: landed.load.bytes,
+      carried,
+    });
+  }
+
+  /** Takes the events that a landing through `seq` made durable. */
+  #eventsThrough(seq: number): EmittedEvent[] {
     let count = 0;
-    while (count < this.#unlandedEvents.length && (this.#unlandedEvents[count] as EmittedEvent).seq <= landedSeq)
-      count++;
-    for (const { number, name, data } of this.#unlandedEvents.splice(0, count)) {
-      this.#context.observe({ kind: "event", object: this.object.id, number, name, data });
-    }
+    while (count < this.#unlandedEvents.length && (this.#unlandedEvents[count] as EmittedEvent).seq <= seq) count++;
+    return this.#unlandedEvents.splice(0, count);
   }
 
   #failed(error: Error, failures: number, stopped: boolean): void {

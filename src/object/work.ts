@@ -2,6 +2,7 @@
 import { MoonportError } from "../errors.js";
 import type { Caller } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
+import { deferred } from "../world/deferred.js";
 import type { OpenObject } from "./open-object.js";
 
 /** A method call: one writing method, or a reading one that could not skip the mailbox. */
@@ -15,8 +16,19 @@ export interface CallWork {
   readonly signal: AbortSignal | undefined;
   /** Monotonic; when its turn comes later than this it does not run. */
   readonly expiresMs: number;
+  /** The outcome is told right after COMMIT, with its ticket unsettled: for units, which settle all their tickets at once. */
+  readonly deferred?: (outcome: DeferredOutcome) => void;
   resolve(reply: Reply): void;
   reject(error: MoonportError): void;
+}
+
+/** How a deferred call ended. Nothing of it may leave the request before `settled` resolves (G1). */
+export interface DeferredOutcome {
+  readonly result:
+    | { readonly kind: "returned"; readonly value: PlainValue }
+    | { readonly kind: "failed"; readonly error: MoonportError };
+  /** Rejects with `outcome_unknown` or `not_durable_yet`. */
+  readonly settled: Promise<void>;
 }
 
 /** The operator ends the object. */
@@ -48,20 +60,39 @@ export type Outcome =
 /** Tells the caller once the state its reply was computed over is durable (G1). */
 export function tellThroughGate(open: OpenObject, outcome: Outcome): void {
   const { work } = outcome;
-  if (outcome.kind === "wrote") {
-    open.shipper.ticket({
-      release: () => work.resolve({ value: outcome.value, seq: outcome.seq }),
-      fail: (cause) => work.reject(outcomeUnknown(open.object.id, cause)),
-    });
-    return;
-  }
-  open.shipper.readGate({
+  if (work.kind === "call" && work.deferred !== undefined) return tellDeferred(open, outcome, work.deferred);
+  throughGate(open, outcome, {
     release: () => {
       if (outcome.kind === "failed") work.reject(outcome.error);
       else work.resolve({ value: outcome.value, seq: outcome.seq });
     },
-    fail: (cause) => work.reject(notDurableYet(open.object.id, cause)),
+    fail: (error) => work.reject(error),
   });
+}
+
+function tellDeferred(open: OpenObject, outcome: Outcome, tell: (outcome: DeferredOutcome) => void): void {
+  const settled = deferred();
+  // Whoever gave up the request before settling has no use for the failure.
+  settled.promise.catch(() => {});
+  throughGate(open, outcome, { release: settled.resolve, fail: settled.reject });
+  const result =
+    outcome.kind === "failed"
+      ? { kind: "failed" as const, error: outcome.error }
+      : { kind: "returned" as const, value: outcome.value };
+  tell({ result, settled: settled.promise });
+}
+
+function throughGate(
+  open: OpenObject,
+  outcome: Outcome,
+  gate: { release(): void; fail(error: MoonportError): void },
+): void {
+  const { release } = gate;
+  if (outcome.kind === "wrote") {
+    open.shipper.ticket({ release, fail: (cause) => gate.fail(outcomeUnknown(open.object.id, cause)) });
+  } else {
+    open.shipper.readGate({ release, fail: (cause) => gate.fail(notDurableYet(open.object.id, cause)) });
+  }
 }
 
 function outcomeUnknown(object: string, cause: Error | undefined): MoonportError {

@@ -92,7 +92,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     const { manifest } = this.#claim;
     const rid = uuidv7(this.#world);
     if (load.carried === "segment") return withSegment(manifest, load.entry, load.position, rid);
-    if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, rid);
+    if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, load.eventLast, rid);
     const position = load.position();
     const bytes = position.pages * position.pageSize;
     return withSnapshot(manifest, { epoch: manifest.epoch, seq: load.toSeq, bytes }, position, rid);

@@ -40,8 +40,10 @@ export interface Manifest extends Position {
   readonly snapshot: SnapshotEntry | undefined;
   /** In order, contiguous: the first starts right after the snapshot (or at 1), the last ends at `seq`. */
   readonly segments: readonly SegmentEntry[];
-  /** Ended by `destroy`: no content, kept for its epoch and seq. */
+  /** Ended by `destroy`: no content, kept for its epoch, seq and event number. */
   readonly destroyed: boolean;
+  /** Number of the last event of the lives before this one: numbers go on across destruction. */
+  readonly eventLast: number;
 }
 
 /** Content identity of a database without pages (wal/page-identity). */
@@ -62,6 +64,7 @@ export function firstManifest(object: string, owner: string, rid: string): Manif
     snapshot: undefined,
     segments: [],
     destroyed: false,
+    eventLast: 0,
   };
 }
 
@@ -80,8 +83,8 @@ export function withSnapshot(manifest: Manifest, snapshot: SnapshotEntry, positi
   return { ...manifest, ...position, rid, snapshot, segments: [] };
 }
 
-/** The object ended: nothing is named any more, epoch and seq stay. */
-export function tombstone(manifest: Manifest, seq: number, rid: string): Manifest {
+/** The object ended: nothing is named any more; epoch, seq and event number stay. */
+export function tombstone(manifest: Manifest, seq: number, eventLast: number, rid: string): Manifest {
   return {
     ...manifest,
     rid,
@@ -92,6 +95,7 @@ export function tombstone(manifest: Manifest, seq: number, rid: string): Manifes
     snapshot: undefined,
     segments: [],
     destroyed: true,
+    eventLast,
   };
 }
 
@@ -152,6 +156,7 @@ export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
     snapshot: document.snapshot === undefined ? undefined : snapshotOf(document.snapshot),
     segments: Array.isArray(document.segments) ? document.segments.map(segmentOf) : refuse("segments are missing"),
     destroyed: document.destroyed === true,
+    eventLast: whole(document.eventLast ?? 0, "eventLast"),
   };
   checkContiguous(manifest);
   return manifest;

@@ -49,7 +49,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   /** Where the last load ended. */
   #takenSeq: number;
   #takenIdentity: string;
-  #tombstoneSeq: number | undefined;
+  #end: { readonly toSeq: number; readonly eventLast: number } | undefined;
   /** A snapshot that must be taken once no transaction is open. */
   #snapshotOwed = false;
   /** A streamed snapshot reads the file: no checkpoint may change it meanwhile. */
@@ -73,9 +73,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   }
 
   take(): Taken<ObjectLoad> {
-    if (this.#tombstoneSeq !== undefined) {
-      return { kind: "load", load: { carried: "tombstone", toSeq: this.#tombstoneSeq, bytes: 0 } };
-    }
+    if (this.#end !== undefined) return { kind: "load", load: { carried: "tombstone", bytes: 0, ...this.#end } };
     const { database } = this.#parts;
     const captured = this.#capture.capture();
     if (captured.kind === "pages") this.#ledger.apply(captured.pages, captured.finalPages);
@@ -89,9 +87,9 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return { kind: "load", load: this.#dueSnapshot() ?? this.#segment(captured) };
   }
 
-  /** The object ends at `seq`: the next load is its tombstone. */
-  endAt(seq: number): void {
-    this.#tombstoneSeq = seq;
+  /** The object ends at `toSeq`: the next load is its tombstone. */
+  endAt(toSeq: number, eventLast: number): void {
+    this.#end = { toSeq, eventLast };
   }
 
   /** WAL that has not been checkpointed, bytes: what piles up while nothing lands. */

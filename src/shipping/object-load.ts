@@ -25,6 +25,8 @@ export interface SnapshotLoad extends Load {
 
 export interface TombstoneLoad extends Load {
   readonly carried: "tombstone";
+  /** Number of the object's last event. */
+  readonly eventLast: number;
 }
 
 export type ObjectLoad = SegmentLoad | SnapshotLoad | TombstoneLoad;

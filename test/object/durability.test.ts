@@ -336,7 +336,7 @@ describe("the end of an object", () => {
     expect(await node.call("Note/a", "all")).toEqual([]);
     expect(await node.time.until(node.start("Note/a", "add", ["new"]))).toEqual({ value: "new", seq: 3 });
     expect(await node.call("Note/a", "all")).toEqual(["new"]);
-    expect(await node.time.until(node.node.inspect(object))).toMatchObject({ epoch: 2 });
+    expect(await node.time.until(node.node.inspect(object))).toMatchObject({ epoch: 2, events: { count: 1, last: 2 } });
   });
 
   it("lets calls that wait behind it begin the next life", async () => {

@@ -1,0 +1,32 @@
+/** Who may do what: the seam between doors and whatever checks tokens. */
+import type { PlainObject } from "../values.js";
+
+/** `read`: reading methods and store reads. `call`: writing methods. `query`: the directory. `admin`: operator's routes. */
+export type Right = "read" | "call" | "send" | "subscribe" | "query" | "unit" | "admin";
+
+/** What is asked for. Absent parts are not part of the question (a unit has no class, an operator's route no method). */
+export interface Access {
+  readonly right: Right;
+  readonly app?: string;
+  readonly className?: string;
+  readonly key?: string;
+  /** A method's name, or a unit's. */
+  readonly method?: string;
+}
+
+/** Somebody whose token was accepted, or everybody where no auth is configured. */
+export interface Principal {
+  /** `caller.id` in Lua. */
+  readonly id?: string;
+  /** `caller.claims` in Lua. */
+  readonly claims?: PlainObject;
+  /** @throws MoonportError `forbidden` */
+  check(access: Access): void;
+}
+
+export interface Authenticator {
+  /** Whether tokens are asked for at all; without, a node listens on loopback only. */
+  readonly isOpen: boolean;
+  /** @throws MoonportError `unauthenticated` */
+  authenticate(token: string | undefined): Principal;
+}

@@ -1,0 +1,110 @@
+/**
+ * Subscriptions and live views, as doors ask for them and as the hub answers.
+ *
+ * Everything here is told after it landed (G1). Events of an object are numbered from 1 without gaps; a number is never given
+ * twice, so a subscriber that remembers the last number it saw resumes with nothing lost and nothing doubled, across
+ * reconnect, eviction and restart.
+ */
+import type { ObjectIdentity } from "../identity.js";
+import type { Caller } from "../lua/contract.js";
+import type { PlainValue } from "../values.js";
+
+export interface ReadingCall {
+  readonly method: string;
+  readonly args: readonly PlainValue[];
+}
+
+export type SubscribeFrom =
+  /** Events from now on. */
+  | { readonly kind: "now" }
+  /** Events with a number above this one. */
+  | { readonly kind: "after"; readonly number: number }
+  /** A reading method's value, with the number of the last event it contains; then the events after it. */
+  | { readonly kind: "snapshot"; readonly reading: ReadingCall };
+
+export interface SubscribeRequest {
+  readonly object: ObjectIdentity;
+  readonly from: SubscribeFrom;
+  /** Only events of these names; all when absent. Numbers keep counting all. */
+  readonly names?: readonly string[];
+  /** Sent after a gap, in place of what is no longer kept. */
+  readonly snapshotAfterGap?: ReadingCall;
+  readonly caller: Caller;
+}
+
+/** One event, shared by all who receive it: a door keeps what it encoded under a key of its own in `encoded`. */
+export interface LiveEvent {
+  readonly number: number;
+  readonly name: string;
+  readonly data: PlainValue;
+  /** Wall clock of the call that emitted it, milliseconds. */
+  readonly atMs: number;
+  readonly encoded: Map<string, Uint8Array | string>;
+}
+
+export type EndReason =
+  /** The object was destroyed; a later life goes on counting where this one ended. */
+  | "destroyed"
+  /** The node is stopping: connect again, elsewhere or later. */
+  | "stopping"
+  /** The subscriber did not keep up with its bounded buffer. */
+  | "slow";
+
+export type Delivery =
+  /** The first answer: the subscription stands, events above `after` follow. */
+  | { readonly kind: "subscribed"; readonly after: number }
+  | { readonly kind: "snapshot"; readonly value: PlainValue; readonly number: number }
+  | { readonly kind: "event"; readonly event: LiveEvent }
+  /** Events `from` to `first - 1` are no longer kept; `first` is the next. */
+  | { readonly kind: "gap"; readonly from: number; readonly first: number }
+  /** A live view's value changed (or is the first). `seq`: the object's seq it was computed at. */
+  | { readonly kind: "view"; readonly value: PlainValue; readonly seq: number }
+  /** A view's method failed; the view stays and is tried again with the next landed write. */
+  | { readonly kind: "view_failed"; readonly error: Error }
+  /** Nothing follows. `after`: the last number that was delivered or passed over, to resume from. */
+  | { readonly kind: "ended"; readonly reason: EndReason; readonly after: number };
+
+/** Where a door takes deliveries. Called synchronously, in order; must not throw. */
+export interface Sink {
+  deliver(delivery: Delivery): void;
+  /**
+   * Asked before each page of a catch-up: resolves when there is room again; undefined when there is room now. Live events
+   * do not wait: a sink that cannot take one says so by {@link isFull}.
+   */
+  room(): Promise<void> | undefined;
+  /** Asked before each live event: a full sink's subscription ends with reason `slow`. */
+  isFull(): boolean;
+}
+
+export interface Subscription {
+  /** Nothing is delivered afterwards. Idempotent. */
+  close(): void;
+}
+
+export interface ViewRequest {
+  readonly object: ObjectIdentity;
+  readonly reading: ReadingCall;
+  readonly caller: Caller;
+}
+
+/** What a node offers beside {@link NodeApi}: what goes on instead of ending with an answer. */
+export interface LiveApi {
+  /**
+   * Resolves when the request is accepted; from then on the sink is told, `subscribed` (or a snapshot before it) first.
+   * @throws MoonportError `class_not_found`, `method_not_found`, whatever the snapshot's reading method throws
+   */
+  subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription>;
+  /** A reading method's value, now and after each landed write that changed it; coalesced. */
+  view(request: ViewRequest, sink: Sink): Promise<Subscription>;
+}
+
+/** One landed flight, as the hub hears of it. */
+export interface Landing {
+  readonly object: ObjectIdentity;
+  /** Last seq it carried. */
+  readonly seq: number;
+  /** Events it made durable, in order. */
+  readonly events: readonly Omit<LiveEvent, "encoded">[];
+  /** It carried the object's tombstone. */
+  readonly destroyed: boolean;
+}
