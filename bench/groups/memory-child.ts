@@ -12,7 +12,7 @@ export interface ResidentMemory {
 
 /** So many objects come first, so that code and buffers that a node makes once are not counted. */
 const WARM_UP_OBJECTS = 300;
-const WARM_UP_WRITES = 20;
+const WARM_UP_WRITES = 8;
 const SETTLE_MS = 300;
 
 async function measure(parent: string, residents: number, filesOpenMax: number | undefined): Promise<ResidentMemory> {
