@@ -1,0 +1,86 @@
+/**
+ * The frames of a WebSocket, the same objects in both codecs (`moonport.v1+json`: text, `moonport.v1+msgpack`: binary).
+ *
+ * The client numbers what it asks (`id`, a whole number, unique among what is under way on the socket); answers and what
+ * goes on carry that number. Bytes are `{"$bytes": base64}` in JSON and binary in msgpack.
+ */
+import type { EndReason, ReadingCall, SubscribeFrom } from "../realtime/contract.js";
+import type { PlainValue } from "../values.js";
+import type { Problem } from "./problem.js";
+
+export const JSON_PROTOCOL = "moonport.v1+json";
+export const MSGPACK_PROTOCOL = "moonport.v1+msgpack";
+
+/** Which object a frame speaks of. `app` is `default` when left out. */
+export interface FrameTarget {
+  readonly app?: string;
+  readonly class: string;
+  readonly key: string;
+}
+
+export type ClientFrame =
+  /** The first frame, always: browsers cannot set headers on a socket. */
+  | { readonly type: "hello"; readonly token?: string }
+  | ({
+      readonly type: "call";
+      readonly id: number;
+      readonly method: string;
+      readonly args?: readonly PlainValue[];
+      readonly callId?: string;
+      readonly timeoutMs?: number;
+    } & FrameTarget)
+  /** The caller does not wait any longer; a call that has not begun is not run. No answer follows. */
+  | { readonly type: "cancel"; readonly id: number }
+  | ({
+      readonly type: "subscribe";
+      readonly id: number;
+      readonly from?: SubscribeFrom;
+      readonly names?: readonly string[];
+      readonly snapshotAfterGap?: ReadingCall;
+    } & FrameTarget)
+  | ({
+      readonly type: "view";
+      readonly id: number;
+      readonly method: string;
+      readonly args?: readonly PlainValue[];
+    } & FrameTarget)
+  /** Ends a subscription or a view. No answer follows. */
+  | { readonly type: "unsubscribe"; readonly id: number }
+  | { readonly type: "ping"; readonly n?: number };
+
+export type ServerFrame =
+  | { readonly type: "welcome"; readonly session: string; readonly version: string }
+  | { readonly type: "reply"; readonly id: number; readonly value: PlainValue; readonly seq?: number }
+  /** A call that failed, or a subscription or view that was refused. */
+  | { readonly type: "error"; readonly id: number; readonly error: Problem }
+  | { readonly type: "subscribed"; readonly id: number; readonly after: number }
+  | { readonly type: "snapshot"; readonly id: number; readonly value: PlainValue; readonly number: number }
+  | {
+      readonly type: "event";
+      readonly id: number;
+      readonly number: number;
+      readonly name: string;
+      readonly data: PlainValue;
+      readonly atMs: number;
+    }
+  | { readonly type: "gap"; readonly id: number; readonly from: number; readonly first: number }
+  | { readonly type: "view"; readonly id: number; readonly value: PlainValue; readonly seq: number }
+  | { readonly type: "view_failed"; readonly id: number; readonly error: Problem }
+  | { readonly type: "ended"; readonly id: number; readonly reason: EndReason; readonly after: number }
+  | { readonly type: "pong"; readonly n?: number };
+
+/** Why a node closes a socket. The reason text is the error code, and what to do about it. */
+export const CLOSE_CODES = {
+  /** 1001: the node is stopping; connect again. */
+  stopping: 1001,
+  /** A frame that cannot be read, or one out of order. */
+  bad_frame: 4400,
+  unauthenticated: 4401,
+  /** No hello within its time. */
+  hello_timeout: 4408,
+  too_large: 4413,
+  /** The client does not read: its buffer is full. Connect again and resume. */
+  slow: 4429,
+  /** No pong within its time: the other side is gone. */
+  dead: 4499,
+} as const;
