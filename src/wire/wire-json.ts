@@ -6,6 +6,7 @@
  */
 import { MoonportError } from "../errors.js";
 import type { PlainObject, PlainValue } from "../values.js";
+import { fromBase64, toBase64 } from "./base64.js";
 import { jsonFaultAt, lineAndColumn } from "./json-fault.js";
 
 /** `$bytes`, `$$bytes`, ...: the names that the encoding above gives a meaning to. */
@@ -29,7 +30,7 @@ export function wireJson(value: PlainValue): string {
 /** The value with its bytes made text: what JSON.stringify may be given. The same object when there is nothing to change. */
 export function toWire(value: PlainValue): PlainValue {
   if (value === null || typeof value !== "object") return value;
-  if (value instanceof Uint8Array) return { $bytes: Buffer.from(value).toString("base64") };
+  if (value instanceof Uint8Array) return { $bytes: toBase64(value) };
   if (Array.isArray(value)) return mapArray(value, toWire);
   const mark = soleMark(value);
   if (mark !== undefined) return { [`$${mark}`]: toWire(value[mark] as PlainValue) };
@@ -80,7 +81,7 @@ function bytesOf(text: PlainValue, what: string): Uint8Array {
       hint: 'a table whose only key is really called "$bytes" is written with one dollar sign more',
     });
   }
-  return new Uint8Array(Buffer.from(text, "base64"));
+  return fromBase64(text);
 }
 
 function soleMark(value: PlainObject): string | undefined {

@@ -71,6 +71,6 @@ export function uuidv7(world: Pick<World, "clock" | "random">): string {
   bytes[5] = nowMs & 0xff;
   bytes[6] = 0x70 | ((bytes[6] as number) & 0x0f);
   bytes[8] = 0x80 | ((bytes[8] as number) & 0x3f);
-  const hex = Buffer.from(bytes).toString("hex");
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
