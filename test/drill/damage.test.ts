@@ -3,6 +3,7 @@
  * damaged in the bucket is refused, never served by half, and harms no other object.
  */
 import fs from "node:fs";
+import os from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { readAppSource } from "../../src/app-source.js";
@@ -17,10 +18,10 @@ import { silentLogger } from "../../src/world/logger.js";
 import { RealFolder } from "../../src/world/real-folder.js";
 import { realWorld } from "../../src/world/real-world.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
+import { ledgerApp } from "./ledger-app.js";
 import { argumentsOf, LedgerHistory } from "./ledger-model.js";
 import { callOf, type Draft } from "./ledger-plans.js";
 
-const FIXTURES = path.join(import.meta.dirname, "..", "fixtures");
 const KEYS = ["a", "b"];
 const DRAFTS: readonly Draft[] = [
   { method: "add", rows: 3, units: 300 },
@@ -32,6 +33,7 @@ const DRAFTS: readonly Draft[] = [
 ];
 const settings = resolveSettings();
 
+let appFolder: string;
 /** The data folder of a node that was stopped as an operator stops it, so that its local files would be trusted. */
 let stopped: string;
 const histories = new Map(KEYS.map((key) => [key, new LedgerHistory(`Ledger/${key}`)]));
@@ -41,11 +43,10 @@ function bucketOf(data: string): Bucket {
 }
 
 function openNode(data: string): Promise<MoonportNode> {
-  const { app, classes, ...source } = readAppSource("default", new RealFolder(FIXTURES));
   return MoonportNode.open({
     world: realWorld(data, silentLogger),
     bucket: bucketOf(data),
-    apps: [{ ...source, app, classes: classes.filter(({ name }) => name === "Ledger") }],
+    apps: [readAppSource("default", new RealFolder(appFolder))],
     settings,
     onClassError: "refuse",
   });
@@ -56,7 +57,8 @@ function call(node: MoonportNode, key: string, method: string, args: readonly Pl
 }
 
 beforeAll(async () => {
-  stopped = fs.mkdtempSync("/tmp/moonport-damage-");
+  appFolder = ledgerApp(fs.mkdtempSync(path.join(os.tmpdir(), "moonport-damage-")));
+  stopped = path.join(appFolder, "data");
   const node = await openNode(stopped);
   for (const [key, history] of histories) {
     for (const [index, wanted] of DRAFTS.entries()) {
@@ -67,7 +69,7 @@ beforeAll(async () => {
   }
   await node.stop();
 });
-afterAll(() => fs.rmSync(stopped, { recursive: true }));
+afterAll(() => fs.rmSync(appFolder, { recursive: true }));
 
 /** The data folder of a node between two lives, this test's own. */
 function stoppedData(): string {

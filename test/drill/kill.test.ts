@@ -10,8 +10,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MoonportError } from "../../src/errors.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
+import { ledgerApp } from "./ledger-app.js";
 import { argumentsOf, eventsAfter, type LedgerCall, LedgerHistory } from "./ledger-model.js";
-import { LedgerNode, ledgerApp } from "./ledger-node.js";
+import { LedgerNode } from "./ledger-node.js";
 import { callOf, type Draft, draft } from "./ledger-plans.js";
 
 const ROUNDS = Number(process.env.MOONPORT_KILL_ROUNDS ?? 6);

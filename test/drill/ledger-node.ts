@@ -2,9 +2,6 @@
  * A node process with the Ledger class in its app's folder: started, called over HTTP, killed and started again on the same
  * data.
  */
-import fs from "node:fs";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { HttpNodeClient } from "../../src/client/http-node-client.js";
 import { MoonportError } from "../../src/errors.js";
 import { identityOf } from "../../src/identity.js";
@@ -14,18 +11,7 @@ import { errorOf } from "../../src/wire/problem.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { realWorld } from "../../src/world/real-world.js";
 import { RunningCli } from "../cli/cli.js";
-import { temporaryFolder } from "../support/temporary-folder.js";
 import { argumentsOf, type LedgerCall } from "./ledger-model.js";
-
-const LEDGER = fileURLToPath(new URL("../fixtures/classes/Ledger.lua", import.meta.url));
-
-/** An app's folder with nothing but the Ledger; its data folder is `data` in it. */
-export function ledgerApp(): string {
-  const folder = temporaryFolder();
-  fs.mkdirSync(path.join(folder, "classes"));
-  fs.copyFileSync(LEDGER, path.join(folder, "classes", "Ledger.lua"));
-  return folder;
-}
 
 export class LedgerNode {
   readonly url: string;

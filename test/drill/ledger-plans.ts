@@ -21,7 +21,7 @@ export const draft: fc.Arbitrary<Draft> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ method: fc.constant("rewrite" as const), back, units }) },
   { weight: 1, arbitrary: fc.record({ method: fc.constant("drop" as const), back }) },
   {
-    weight: 2,
+    weight: 3,
     arbitrary: fc.record({ method: fc.constantFrom("refuse" as const, "stumble" as const), rows, units }),
   },
 );

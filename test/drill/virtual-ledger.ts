@@ -38,8 +38,12 @@ export type Step =
 
 export interface Life {
   readonly steps: readonly Step[];
-  /** `crash`: at the point of this number, or after the steps when there are fewer. */
-  readonly end: { readonly kind: "stop" } | { readonly kind: "crash"; readonly point: number };
+  /**
+   * `crash`: so many points after a step was taken (0: after the start began), or after all steps when that is sooner.
+   */
+  readonly end:
+    | { readonly kind: "stop" }
+    | { readonly kind: "crash"; readonly afterStep: number; readonly points: number };
   /** The local files are gone before it begins. */
   readonly wiped: boolean;
 }
@@ -60,6 +64,9 @@ export interface Played {
 
 /** How long a life goes on after its last step before it ends. */
 const REST_MS = 50;
+/** A caller who is told to try again does so after this, and so often. */
+const AGAIN_MS = 1_000;
+const TRIES_MAX = 5;
 /** What a node may say of a bucket that fails while it starts. */
 const REFUSED_STARTS = new Set(["bucket_failed", "bucket_unusable"]);
 /** What was sent late has arrived after this. */
@@ -126,10 +133,12 @@ class Player {
   async live(life: Life): Promise<void> {
     if (this.#node === undefined && this.#points === 0) await this.#bucket.start();
     if (life.wiped) this.#world.folder.removeTree("objects");
-    this.#crashPoint = life.end.kind === "crash" ? this.#points + life.end.point : Number.POSITIVE_INFINITY;
+    this.#crashPoint = Number.POSITIVE_INFINITY;
+    this.#armCrash(life, 0);
     await this.#open();
-    for (const step of life.steps) {
+    for (const [index, step] of life.steps.entries()) {
       if (this.#node === undefined) break;
+      this.#armCrash(life, index + 1);
       await this.#take(step);
       this.#assertWell();
     }
@@ -149,10 +158,7 @@ class Player {
       this.#checkEvents(index, history.check(await this.#everything(index)));
       const again = history.calls.filter(({ callId }) => callId !== undefined);
       // One at a time: a mailbox may be as short as two.
-      for (const call of again) await this.#time.until(this.#call(index, call));
-      this.#assertWell();
-      const stillOpen = history.open.filter(({ callId }) => callId !== undefined);
-      if (stillOpen.length > 0) throw new LedgerBroken(`no answer to ${JSON.stringify(stillOpen)}`);
+      for (const call of again) await this.#settle(index, call);
       this.#checkEvents(index, history.check(await this.#everything(index)));
     }
     await this.#stop();
@@ -170,6 +176,11 @@ class Player {
       contents.update(key).update(this.#bucket.contents.get(key)?.bytes ?? "");
     }
     return { trace: [...this.#trace, `bucket ${contents.digest("hex")}`], points: this.#points, acknowledged };
+  }
+
+  #armCrash({ end, steps }: Life, step: number): void {
+    if (end.kind === "crash" && Math.min(end.afterStep, steps.length) === step)
+      this.#crashPoint = this.#points + end.points;
   }
 
   #pass(): void {
@@ -285,8 +296,27 @@ class Player {
     }
   }
 
+  /** Asks until there is an answer: a gate shorter than the way to the bucket lets none through before all has landed. */
+  async #settle(index: number, call: LedgerCall): Promise<void> {
+    for (let tries = 0; tries < TRIES_MAX; tries++) {
+      await this.#time.until(this.#call(index, call));
+      this.#assertWell();
+      if (!this.#history(index).open.includes(call)) return;
+      await this.#time.advance(AGAIN_MS);
+    }
+    throw new LedgerBroken(`no answer to ${JSON.stringify(call)}`);
+  }
+
   async #everything(index: number): Promise<PlainValue> {
-    return (await this.#time.until(this.#request(index, "everything", []))).value;
+    for (let tries = 1; ; tries++) {
+      try {
+        return (await this.#time.until(this.#request(index, "everything", []))).value;
+      } catch (error) {
+        assertRetryable(error);
+        if (tries === TRIES_MAX) throw error;
+      }
+      await this.#time.advance(AGAIN_MS);
+    }
   }
 
   #request(index: number, method: string, args: readonly PlainValue[], callId?: string): Promise<CallReply> {

@@ -1,0 +1,13 @@
+/** An app with the Ledger and nothing else, so that the fixtures of other tests cannot stop its node. */
+import fs from "node:fs";
+import path from "node:path";
+import { temporaryFolder } from "../support/temporary-folder.js";
+
+const LEDGER = path.join(import.meta.dirname, "..", "fixtures", "classes", "Ledger.lua");
+
+/** Makes `folder` an app's folder, and returns it. */
+export function ledgerApp(folder = temporaryFolder()): string {
+  fs.mkdirSync(path.join(folder, "classes"));
+  fs.copyFileSync(LEDGER, path.join(folder, "classes", "Ledger.lua"));
+  return folder;
+}
