@@ -5,15 +5,15 @@ import { expect, it } from "vitest";
 
 const LAYERS: readonly (readonly string[])[] = [
   ["errors", "nearest", "version"],
-  ["identity", "values", "world", "settings", "wire"],
-  ["lua/contract", "observation", "node-api", "realtime/contract", "auth/contract"],
+  ["identity", "values", "plain-copy", "item-queue", "typed-methods", "world", "settings", "wire"],
+  ["lua/contract", "observation", "node-api", "realtime/contract", "auth/contract", "wire/frames"],
   ["app-source", "lua", "store", "bucket"],
   ["shipping"],
   ["object"],
   ["realtime", "units", "auth"],
   ["node-options", "client", "testing"],
-  ["server", "node"],
-  ["index"],
+  ["server", "node", "node-file"],
+  ["embed", "moonport", "index"],
 ];
 
 /** Folders of one layer that may not see each other. */
