@@ -105,6 +105,7 @@ export const ERROR_CODES = {
   ),
   node_stopping: retry(503, "The node is shutting down."),
   node_full: retry(503, "The node has as many resident objects or open files as it may have, and all are busy."),
+  socket_full: retry(503, "The WebSocket has as many subscriptions, or as much waiting to be sent, as it may have."),
   storage_behind: retry(503, "Too much is waiting to be shipped; new writes are refused until shipping catches up."),
   not_durable_yet: retry(503, "The reply was computed over writes that have not landed within the gate's bound."),
   deadline_exceeded: retry(504, "The call's deadline passed before its turn came; it did not run."),

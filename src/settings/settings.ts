@@ -190,6 +190,33 @@ export const SETTINGS = {
   SQL_BYTES_MAX: size(64 * KIB, 256, MIB, "Length of one SQL statement."),
   HTTP_BODY_BYTES_MAX: size(MIB, KIB, 64 * MIB, "Size of an HTTP body."),
   HTTP_CONNECTIONS_MAX: count(10_000, 1, 1_000_000, "Open HTTP connections; further ones are closed unanswered."),
+  SOCKETS_MAX: count(10_000, 1, 1_000_000, "Open WebSockets; a further one is refused with node_full."),
+  SOCKET_FRAME_BYTES_MAX: size(MIB, KIB, 64 * MIB, "Size of one frame that a client sends over a WebSocket."),
+  SOCKET_CALLS_MAX: count(
+    256,
+    1,
+    100_000,
+    "Calls under way of one WebSocket; at the bound the node reads no further frames from it until one is answered.",
+  ),
+  SOCKET_SUBSCRIPTIONS_MAX: count(
+    1_000,
+    1,
+    1_000_000,
+    "Subscriptions and live views of one WebSocket; one more is refused with socket_full.",
+  ),
+  SOCKET_BUFFER_BYTES_MAX: size(
+    4 * MIB,
+    16 * KIB,
+    GIB,
+    "What may wait to be sent over one WebSocket; a subscriber that lets it fill up is closed as slow.",
+  ),
+  SOCKET_PING_MS: wait(
+    30_000,
+    10,
+    600_000,
+    "How often a WebSocket is pinged; one that has not answered by the next ping is closed as dead.",
+  ),
+  HELLO_TIMEOUT_MS: wait(5_000, 10, 600_000, "How long a WebSocket may take to say hello."),
   BUCKET_TIMEOUT_MS: wait(10_000, 10, 600_000, "How long one bucket request may take."),
   BUCKET_QUEUE_MAX: count(
     10_000,
