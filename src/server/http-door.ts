@@ -1,28 +1,53 @@
 /**
  * The HTTP door: a node's operations over HTTP/1.1, documented in docs/http.md.
  *
- * It owns the listening socket and nothing of the node: it checks what came in (size before parsing, then encoding, depth,
- * grammar), hands one operation to the {@link NodeApi}, and renders what comes back. Every error leaves as an RFC 9457
- * problem with a code of src/errors.ts. A caller that goes away before its reply aborts the call's signal.
+ * It owns the listening socket and nothing of the node. A request is admitted by its head alone (where it comes from, which
+ * handler's path, whose token, which right), then its body is taken, then one handler answers. Every error leaves as an RFC
+ * 9457 problem with a code of src/errors.ts. A caller that goes away before its reply aborts the request's signal.
  */
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { asMoonportError, MoonportError } from "../errors.js";
+import type { Authenticator, Principal } from "../auth/contract.js";
+import { openAuthenticator } from "../auth/open-auth.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "../wire/problem.js";
 import type { World } from "../world/world.js";
-import { checkLocalRequest, loopbackAddress } from "./loopback.js";
-import { type DoorAnswer, operate } from "./operations.js";
-import { type Route, routeOf } from "./routes.js";
+import { bearerToken } from "./bearer.js";
+import type { HttpAnswer, HttpHandler, HttpOperation, UpgradeHandler } from "./http-handler.js";
+import { checkLocalRequest, loopbackAddress, plainAddress } from "./loopback.js";
+import { operationsHandler } from "./operations.js";
+import { rawProblem } from "./raw-answer.js";
+import { type RequestLine, requestLineOf, routeNotFound } from "./request-line.js";
 
 export interface HttpDoorOptions {
   readonly node: NodeApi;
   readonly settings: Settings;
   readonly world: Pick<World, "timers" | "log">;
-  /** A loopback address: there is no auth yet. */
+  /** A loopback address, unless there is auth. */
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
+  /** Default: none, everybody may do everything. */
+  readonly auth?: Authenticator;
+  /** Asked before the door's own operations, in order. */
+  readonly handlers?: readonly HttpHandler[];
+  readonly upgrades?: readonly UpgradeHandler[];
+}
+
+/** What is known of a request before its body is read. */
+interface Admitted {
+  readonly line: RequestLine;
+  readonly operation: HttpOperation;
+  readonly principal: Principal;
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    admitted: Admitted | null;
+  }
 }
 
 /** A key of 256 bytes is 768 characters when each is percent-encoded; what is longer gets `bad_key`, not "no route". */
@@ -30,17 +55,23 @@ const PATH_PART_CHARACTERS_MAX = 16_384;
 
 export class HttpDoor {
   readonly #options: HttpDoorOptions;
+  readonly #auth: Authenticator;
+  readonly #handlers: readonly HttpHandler[];
+  readonly #upgrades: readonly UpgradeHandler[];
   #server: FastifyInstance | undefined;
   #stopping = false;
 
   constructor(options: HttpDoorOptions) {
     this.#options = options;
+    this.#auth = options.auth ?? openAuthenticator;
+    this.#handlers = [...(options.handlers ?? []), operationsHandler(options)];
+    this.#upgrades = options.upgrades ?? [];
   }
 
   /** @throws MoonportError `insecure_bind`, `address_in_use`, `bad_option` for an address that this machine does not have */
   async start(): Promise<{ readonly url: string }> {
     const { port } = this.#options;
-    const host = loopbackAddress(this.#options.host);
+    const host = this.#auth.isOpen ? loopbackAddress(this.#options.host) : plainAddress(this.#options.host);
     const server = this.#build();
     try {
       await server.listen({ host, port });
@@ -61,6 +92,8 @@ export class HttpDoor {
     this.#stopping = true;
     const { world, settings } = this.#options;
     const force = world.timers.after(settings.DRAIN_MS, () => server.server.closeAllConnections());
+    for (const handler of this.#handlers) handler.stop?.();
+    await Promise.all(this.#upgrades.map((upgrade) => upgrade.stop()));
     await server.close();
     force.cancel();
   }
@@ -80,7 +113,7 @@ export class HttpDoor {
       frameworkErrors: (error, _request, reply) => this.#fail(reply, error),
       clientErrorHandler: (error, socket) => {
         world.log.debug({ error: error.code }, "a connection sent no HTTP");
-        if (socket.writable) socket.end(malformedAnswer(error.code));
+        if (socket.writable) socket.end(rawProblem(malformed(error.code)));
         else socket.destroy();
       },
     });
@@ -88,22 +121,52 @@ export class HttpDoor {
     server.removeAllContentTypeParsers();
     server.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
     server.setErrorHandler((error, _request, reply) => this.#fail(reply, error));
-    server.setNotFoundHandler((request, reply) => this.#answer(request, reply));
-    server.addHook("onRequest", async (request) => {
-      checkLocalRequest(request.headers.host, request.headers.origin);
+    server.decorateRequest("admitted", null);
+    server.addHook("onRequest", async (request, reply) => {
+      request.admitted = this.#admit(request, reply);
     });
+    server.setNotFoundHandler((request, reply) => this.#answer(request, reply));
     server.all("*", (request, reply) => this.#answer(request, reply));
+    if (this.#upgrades.length > 0) {
+      server.server.on("upgrade", (request, socket, head) => this.#upgrade(server, request, socket, head));
+    }
     return server;
+  }
+
+  #admit({ raw, headers }: FastifyRequest, reply: FastifyReply): Admitted {
+    checkLocalRequest(headers.host, headers.origin);
+    const line = requestLineOf(raw.method ?? "GET", raw.url ?? "/");
+    const operation = this.#operationOf(line);
+    if (this.#stopping) {
+      reply.header("connection", "close");
+      if (operation.whileStopping !== true) throw stopping();
+    }
+    const { check } = operation;
+    if (check === undefined) return { line, operation, principal: openAuthenticator.authenticate(undefined) };
+    const principal = this.#auth.authenticate(this.#auth.isOpen ? undefined : bearerToken(headers.authorization));
+    check(principal);
+    return { line, operation, principal };
+  }
+
+  #operationOf(line: RequestLine): HttpOperation {
+    for (const handler of this.#handlers) {
+      const operation = handler.operation(line);
+      if (operation !== undefined) return operation;
+    }
+    throw routeNotFound(line.url);
   }
 
   async #answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     try {
-      const route = routeOf(request.method, request.raw.url ?? "/");
-      if (this.#stopping) return this.#whileStopping(route, reply);
-      const answer = await operate(this.#options, route, {
-        body: Buffer.isBuffer(request.body) ? request.body : undefined,
-        headers: request.headers,
+      const { admitted, body, headers } = request;
+      assert(admitted !== null, "a request is answered after it was admitted");
+      const answer = await admitted.operation.answer({
+        line: admitted.line,
+        headers,
+        body: Buffer.isBuffer(body) ? body : undefined,
+        principal: admitted.principal,
         gone: goneSignal(reply),
+        isStopping: this.#stopping,
       });
       return this.#send(reply, answer);
     } catch (error) {
@@ -111,16 +174,35 @@ export class HttpDoor {
     }
   }
 
-  #whileStopping(route: Route, reply: FastifyReply): FastifyReply {
-    reply.header("connection", "close");
-    if (route.kind !== "readyz") throw MoonportError.of("node_stopping", "the node is shutting down");
-    return this.#send(reply, {
-      status: 503,
-      body: JSON.stringify({ ready: false, reason: "the node is shutting down" }),
-    });
+  #upgrade(server: FastifyInstance, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    // Java's client offers h2c with its first request: that is no reason to refuse it.
+    if (request.headers.upgrade?.toLowerCase() !== "websocket") {
+      socket.unshift(withoutUpgrade(request, head));
+      server.server.emit("connection", socket);
+      return;
+    }
+    try {
+      if (this.#stopping) throw stopping();
+      checkLocalRequest(request.headers.host, request.headers.origin);
+      const url = request.url ?? "/";
+      const upgrade = this.#upgrades.find(({ path }) => path === url.split("?", 1)[0]);
+      if (upgrade === undefined) throw routeNotFound(url);
+      upgrade.upgrade(request, socket, head);
+    } catch (error) {
+      socket.on("error", () => socket.destroy());
+      socket.end(rawProblem(asMoonportError(error)));
+    }
   }
 
-  #send(reply: FastifyReply, answer: DoorAnswer): FastifyReply {
+  #send(reply: FastifyReply, answer: HttpAnswer): FastifyReply {
+    if (answer.kind === "open") {
+      reply.hijack();
+      for (const [name, value] of Object.entries({ ...STANDING_HEADERS, ...reply.getHeaders() })) {
+        if (value !== undefined) reply.raw.setHeader(name, value);
+      }
+      answer.take(reply.raw);
+      return reply;
+    }
     return reply
       .code(answer.status)
       .headers({ ...STANDING_HEADERS, "content-type": "application/json; charset=utf-8", ...answer.headers })
@@ -186,16 +268,22 @@ function listenError(cause: unknown, host: string, port: number): MoonportError 
   return asMoonportError(cause);
 }
 
-/** For bytes that are no HTTP request there is no reply object; this is the whole answer. */
-function malformedAnswer(errno: string | undefined): string {
+/** For bytes that are no HTTP request. */
+function malformed(errno: string | undefined): MoonportError {
   const reason = errno === "HPE_HEADER_OVERFLOW" ? "the headers are too large" : "this is not an HTTP/1.1 request";
-  const body = JSON.stringify(problemOf(MoonportError.of("bad_request", reason)));
-  const headers = [
-    "HTTP/1.1 400 Bad Request",
-    `Content-Type: ${PROBLEM_TYPE}`,
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    "Cache-Control: no-store",
-    "Connection: close",
-  ];
-  return `${headers.join("\r\n")}\r\n\r\n${body}`;
+  return MoonportError.of("bad_request", reason);
+}
+
+function stopping(): MoonportError {
+  return MoonportError.of("node_stopping", "the node is shutting down");
+}
+
+/** The request's head as it came, but for the offer to change the protocol, and what came after it. */
+function withoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage, head: Buffer): Buffer {
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (!/^(upgrade|connection|http2-settings)$/i.test(name)) lines.push(`${name}: ${rawHeaders[at + 1]}`);
+  }
+  return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n\r\n`, "latin1"), head]);
 }

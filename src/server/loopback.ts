@@ -19,11 +19,16 @@ function isLoopback(host: string): boolean {
 export function loopbackAddress(host: string): string {
   if (!isLoopback(host)) {
     throw MoonportError.of("insecure_bind", `${host} is not a loopback address, and this node has no auth`, {
-      hint: "listen on 127.0.0.1 and put a proxy with auth in front",
+      hint: "give it tokens with --auth FILE, or listen on 127.0.0.1",
     });
   }
   // A name is whatever the resolver says; the address is not.
-  return host.toLowerCase().endsWith("localhost") ? "127.0.0.1" : host.replace(/^\[(.*)\]$/, "$1");
+  return host.toLowerCase().endsWith("localhost") ? "127.0.0.1" : plainAddress(host);
+}
+
+/** An IPv6 address without brackets. */
+export function plainAddress(host: string): string {
+  return host.replace(/^\[(.*)\]$/, "$1");
 }
 
 /** @throws MoonportError `origin_refused` */

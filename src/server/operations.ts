@@ -1,32 +1,21 @@
 /**
- * One HTTP operation, from its route, headers and body to its answer. No sockets here: what comes in is checked, handed to
- * the node, and what the node says is put into JSON.
+ * The node's own operations over HTTP, from route, headers and body to the answer. No sockets here: what comes in is checked,
+ * handed to the node, and what the node says is put into JSON.
  */
 import type { IncomingHttpHeaders } from "node:http";
+import type { Principal } from "../auth/contract.js";
+import { callAs, checkAny, checkMethod, type Target } from "../auth/principal-calls.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
-import type { CallRequest, NodeApi } from "../node-api.js";
+import type { NodeApi } from "../node-api.js";
 import { SETTINGS, type Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
 import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER } from "../wire/http-headers.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
-import type { ObjectPath, Route } from "./routes.js";
+import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
+import { type ObjectPath, type Route, routeOf } from "./routes.js";
 
-export interface DoorRequest {
-  readonly body: Buffer | undefined;
-  readonly headers: IncomingHttpHeaders;
-  /** Aborted when the caller has gone. */
-  readonly gone: AbortSignal;
-}
-
-export interface DoorAnswer {
-  readonly status: number;
-  /** JSON text. */
-  readonly body: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-export interface DoorContext {
+export interface OperationsContext {
   readonly node: NodeApi;
   readonly settings: Settings;
 }
@@ -34,18 +23,56 @@ export interface DoorContext {
 /** Printable ASCII without spaces: it also has to travel in headers. */
 const CALL_ID = /^[\x21-\x7e]{1,128}$/;
 
-/** @throws MoonportError only */
-export async function operate(context: DoorContext, route: Route, request: DoorRequest): Promise<DoorAnswer> {
+/** Calls, health, operator's routes. It knows every path or refuses it: the last of the door's handlers. */
+export function operationsHandler(context: OperationsContext): HttpHandler {
+  return {
+    operation(line) {
+      const route = routeOf(line);
+      return {
+        check: checkOf(route),
+        ...(route.kind === "readyz" && { whileStopping: true }),
+        answer: (request) => operate(context, route, request),
+      };
+    },
+  };
+}
+
+function checkOf(route: Route): ((principal: Principal) => void) | undefined {
+  switch (route.kind) {
+    case "healthz":
+    case "readyz":
+      return undefined;
+    case "call":
+    case "read":
+      return (principal) => void checkMethod(principal, { ...targetOf(route.object), method: route.method });
+    case "store_get":
+    case "store_list":
+      return (principal) => void checkAny(principal, targetOf(route.object), ["read", "admin"]);
+    case "inspect":
+    case "sql":
+    case "destroy":
+      return (principal) => principal.check({ right: "admin", ...targetOf(route.object) });
+    case "status":
+    case "classes":
+      return (principal) => principal.check({ right: "admin" });
+  }
+}
+
+function targetOf({ app, className, key }: ObjectPath): Target {
+  return { app, className, key };
+}
+
+async function operate(context: OperationsContext, route: Route, request: HttpRequest): Promise<HttpAnswer> {
   const { node } = context;
   switch (route.kind) {
     case "healthz":
       return json({ status: "ok", session: (await node.status()).session });
     case "readyz":
-      return await readiness(node);
+      return await readiness(node, request);
     case "call":
-      return await call(context, route.object, route.method, bodyArguments(context, request), request, false);
+      return await call(context, route, bodyArguments(context, request), request);
     case "read":
-      return await call(context, route.object, route.method, queryArguments(context, route.args), request, true);
+      return await call(context, route, queryArguments(context, route.args), request);
     case "status":
       return json(await node.status());
     case "classes":
@@ -70,7 +97,8 @@ export async function operate(context: DoorContext, route: Route, request: DoorR
   }
 }
 
-async function readiness(node: NodeApi): Promise<DoorAnswer> {
+async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<HttpAnswer> {
+  if (isStopping) return json({ ready: false, reason: "the node is shutting down" }, 503);
   try {
     const status = await node.status();
     if (status.ready) return json({ ready: true, session: status.session });
@@ -81,37 +109,34 @@ async function readiness(node: NodeApi): Promise<DoorAnswer> {
 }
 
 async function call(
-  { node }: DoorContext,
-  path: ObjectPath,
-  method: string,
+  { node }: OperationsContext,
+  route: Extract<Route, { kind: "call" | "read" }>,
   args: readonly PlainValue[],
-  request: DoorRequest,
-  mustRead: boolean,
-): Promise<DoorAnswer> {
-  const object = identity(path);
+  request: HttpRequest,
+): Promise<HttpAnswer> {
+  const object = identity(route.object);
+  const { method } = route;
   checkMethodName(method);
   const callId = callIdOf(request.headers);
   const timeoutMs = timeoutOf(request.headers);
-  const wanted: CallRequest = {
-    object,
-    method,
-    args,
-    caller: { kind: "client" },
-    signal: request.gone,
-    mustRead,
-    ...(callId !== undefined && { callId }),
-    ...(timeoutMs !== undefined && { timeoutMs }),
-  };
   try {
-    const reply = await node.call(wanted);
-    const answer = { status: 200, body: wireJson(reply.value) };
+    const reply = await callAs(node, request.principal, {
+      object,
+      method,
+      args,
+      signal: request.gone,
+      mustRead: route.kind === "read",
+      ...(callId !== undefined && { callId }),
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    });
+    const answer = { kind: "whole" as const, status: 200, body: wireJson(reply.value) };
     return reply.seq === undefined ? answer : { ...answer, headers: { [SEQ_HEADER]: String(reply.seq) } };
   } catch (error) {
     throw asMoonportError(error).with({ object: object.id, ...(callId !== undefined && { callId }) });
   }
 }
 
-async function sql(context: DoorContext, object: ObjectIdentity, request: DoorRequest): Promise<DoorAnswer> {
+async function sql(context: OperationsContext, object: ObjectIdentity, request: HttpRequest): Promise<HttpAnswer> {
   const body = bodyValue(context, request);
   if (!isTable(body) || typeof body.statement !== "string") {
     throw MoonportError.of("bad_request", 'the body is {"statement": "select ...", "parameters": [...]}');
@@ -130,12 +155,12 @@ function sqlParameter(value: PlainValue, index: number): SqlValue {
 }
 
 /** An array is the arguments, a table the only one; no body, no arguments. */
-function bodyArguments(context: DoorContext, request: DoorRequest): readonly PlainValue[] {
+function bodyArguments(context: OperationsContext, request: HttpRequest): readonly PlainValue[] {
   const body = bodyValue(context, request);
   return body === undefined ? [] : argumentsOf(body, "the body");
 }
 
-function queryArguments({ settings }: DoorContext, text: string | undefined): readonly PlainValue[] {
+function queryArguments({ settings }: OperationsContext, text: string | undefined): readonly PlainValue[] {
   if (text === undefined) return [];
   return argumentsOf(parseArguments(text, "args", settings), "args");
 }
@@ -148,7 +173,7 @@ function argumentsOf(value: PlainValue, what: string): readonly PlainValue[] {
   });
 }
 
-function bodyValue({ settings }: DoorContext, { body, headers }: DoorRequest): PlainValue | undefined {
+function bodyValue({ settings }: OperationsContext, { body, headers }: HttpRequest): PlainValue | undefined {
   if (body === undefined || body.length === 0) return undefined;
   const type = (headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase();
   if (type !== "application/json") {
@@ -206,11 +231,11 @@ function isTable(value: PlainValue | undefined): value is PlainObject {
 }
 
 /** What the node reports about itself: JSON already. */
-function json(body: object, status = 200): DoorAnswer {
-  return { status, body: JSON.stringify(body) };
+function json(body: object, status = 200): HttpAnswer {
+  return { kind: "whole", status, body: JSON.stringify(body) };
 }
 
 /** What users stored: bytes may be in it. */
-function values(body: PlainObject): DoorAnswer {
-  return { status: 200, body: wireJson(body) };
+function values(body: PlainObject): HttpAnswer {
+  return { kind: "whole", status: 200, body: wireJson(body) };
 }

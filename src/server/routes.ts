@@ -1,12 +1,12 @@
 /**
- * Which operation a request line names: a pure function from HTTP method and raw URL to a {@link Route}.
+ * Which of the door's own operations a request line names: a pure function to a {@link Route}.
  *
- * It works on the raw path, split before it is decoded, so that a key may hold an encoded slash; the app, class and method
- * that it returns are text still to be checked by the grammar of src/identity.ts. A key called `-` is a key like any other:
- * what routes reserve stands where only a method can, and `-` is no method.
+ * The app, class and method that it returns are text still to be checked by the grammar of src/identity.ts. A key called `-`
+ * is a key like any other: what routes reserve stands where only a method can, and `-` is no method.
  */
 import { MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
+import { allowMethods, checkParameters, clip, type RequestLine, routeNotFound } from "./request-line.js";
 
 export interface ObjectPath {
   readonly app: string;
@@ -31,108 +31,55 @@ export type Route =
 const ADMIN_NODE_ROUTES = ["status", "classes"] as const;
 const ADMIN_OBJECT_ROUTES = { inspect: "GET", store: "GET", sql: "POST", destroy: "POST" } as const;
 
-/**
- * @param url as it stands in the request line: path and query, percent-encoded
- * @throws MoonportError `route_not_found`, `method_not_allowed` (details: allow), `bad_request`, `bad_option`
- */
-export function routeOf(method: string, url: string): Route {
-  const { segments, query } = splitUrl(url);
+/** @throws MoonportError `route_not_found`, `method_not_allowed`, `bad_request`, `bad_option` */
+export function routeOf(line: RequestLine): Route {
+  const { segments } = line;
   const [first, second, third] = segments;
   if (segments.length === 1 && (first === "healthz" || first === "readyz")) {
-    allow(method, ["GET"]);
+    allowMethods(line, ["GET"]);
     return { kind: first };
   }
-  if (first !== "v1") throw notFound(url);
+  if (first !== "v1") throw routeNotFound(line.url);
   // A class begins with a capital, an operator's route does not: an app may be called "admin" all the same.
-  if (second === "admin" && /^[a-z]/.test(third ?? "")) return adminRoute(method, url, segments.slice(2), query);
-  if (segments.length !== 5) throw notFound(url);
-  return callRoute(method, segments.slice(1), query);
+  if (second === "admin" && /^[a-z]/.test(third ?? "")) return adminRoute(line, segments.slice(2));
+  if (segments.length !== 5) throw routeNotFound(line.url);
+  return callRoute(line, segments.slice(1));
 }
 
-function callRoute(httpMethod: string, segments: readonly string[], query: URLSearchParams): Route {
+function callRoute(line: RequestLine, segments: readonly string[]): Route {
   const object = objectPath(segments);
   const method = segments[3] ?? "";
-  allow(httpMethod, ["POST", "GET"]);
-  if (httpMethod === "POST") {
-    checkParameters(query, []);
+  allowMethods(line, ["POST", "GET"]);
+  if (line.method === "POST") {
+    checkParameters(line, []);
     return { kind: "call", object, method };
   }
-  checkParameters(query, ["args"]);
-  return { kind: "read", object, method, args: query.get("args") ?? undefined };
+  checkParameters(line, ["args"]);
+  return { kind: "read", object, method, args: line.query.get("args") ?? undefined };
 }
 
-function adminRoute(method: string, url: string, segments: readonly string[], query: URLSearchParams): Route {
+function adminRoute(line: RequestLine, segments: readonly string[]): Route {
   const [name = "", ...rest] = segments;
   if (rest.length === 0 && (name === "status" || name === "classes")) {
-    allow(method, ["GET"]);
-    checkParameters(query, []);
+    allowMethods(line, ["GET"]);
+    checkParameters(line, []);
     return { kind: name };
   }
-  if (rest.length !== 3 || !Object.hasOwn(ADMIN_OBJECT_ROUTES, name)) throw adminNotFound(url, name);
+  if (rest.length !== 3 || !Object.hasOwn(ADMIN_OBJECT_ROUTES, name)) throw adminNotFound(line.url, name);
   const kind = name as keyof typeof ADMIN_OBJECT_ROUTES;
-  allow(method, [ADMIN_OBJECT_ROUTES[kind]]);
-  checkParameters(query, kind === "store" ? ["key", "prefix"] : []);
+  allowMethods(line, [ADMIN_OBJECT_ROUTES[kind]]);
+  checkParameters(line, kind === "store" ? ["key", "prefix"] : []);
   const object = objectPath(rest);
   if (kind !== "store") return { kind, object };
-  const key = query.get("key");
-  if (key === null) return { kind: "store_list", object, prefix: query.get("prefix") ?? "" };
-  if (query.has("prefix")) throw MoonportError.of("bad_request", "give either key or prefix, not both");
+  const key = line.query.get("key");
+  if (key === null) return { kind: "store_list", object, prefix: line.query.get("prefix") ?? "" };
+  if (line.query.has("prefix")) throw MoonportError.of("bad_request", "give either key or prefix, not both");
   return { kind: "store_get", object, key };
-}
-
-function splitUrl(url: string): { segments: string[]; query: URLSearchParams } {
-  const mark = url.indexOf("?");
-  const path = mark < 0 ? url : url.slice(0, mark);
-  if (!path.startsWith("/")) throw notFound(url);
-  const rawQuery = mark < 0 ? "" : url.slice(mark + 1);
-  // URLSearchParams would turn a broken escape into U+FFFD and go on.
-  for (const part of rawQuery.split(/[&=]/)) decode(part);
-  return { segments: path.slice(1).split("/").map(decode), query: new URLSearchParams(rawQuery) };
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch (cause) {
-    throw MoonportError.of("bad_request", `the percent-encoding of "${clip(text)}" in the URL is broken`, {
-      cause,
-      hint: "encode text as UTF-8 and each byte as %XX; a percent sign itself is %25",
-    });
-  }
 }
 
 function objectPath(segments: readonly string[]): ObjectPath {
   const [app = "", className = "", key = ""] = segments;
   return { app, className, key };
-}
-
-function allow(method: string, allowed: readonly string[]): void {
-  if (allowed.includes(method)) return;
-  throw MoonportError.of("method_not_allowed", `this route takes ${allowed.join(" and ")}, not ${method}`, {
-    details: { allow: allowed },
-  });
-}
-
-function checkParameters(query: URLSearchParams, known: readonly string[]): void {
-  for (const name of new Set(query.keys())) {
-    if (!known.includes(name)) {
-      const guess = nearest(name, known);
-      throw MoonportError.of(
-        "bad_option",
-        `this route has no query parameter called "${clip(name)}"`,
-        guess === undefined ? {} : { hint: `did you mean ${guess}?` },
-      );
-    }
-    if (query.getAll(name).length > 1) {
-      throw MoonportError.of("bad_request", `the query parameter "${name}" is given more than once`);
-    }
-  }
-}
-
-function notFound(url: string): MoonportError {
-  return MoonportError.of("route_not_found", `no route at ${clip(url)}`, {
-    hint: "a call is POST /v1/{app}/{Class}/{key}/{method}, with the key percent-encoded",
-  });
 }
 
 function adminNotFound(url: string, name: string): MoonportError {
@@ -141,8 +88,4 @@ function adminNotFound(url: string, name: string): MoonportError {
   return MoonportError.of("route_not_found", `no operator's route at ${clip(url)}`, {
     hint: guess === undefined ? `operator's routes: ${names.join(", ")}` : `did you mean ${guess}?`,
   });
-}
-
-function clip(text: string): string {
-  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ERROR_CODES, MoonportError } from "../../src/errors.js";
+import { requestLineOf } from "../../src/server/request-line.js";
 import { routeOf } from "../../src/server/routes.js";
 import { ask, type OpenDoor, openDoor, rawExchange } from "./door.js";
 
@@ -38,7 +39,7 @@ describe("whatever comes in", () => {
     fc.assert(
       fc.property(fc.constantFrom("GET", "POST", "PUT"), fc.array(pathPieces, { maxLength: 14 }), (method, pieces) => {
         try {
-          expect(routeOf(method, `/${pieces.join("")}`).kind).toBeTypeOf("string");
+          expect(routeOf(requestLineOf(method, `/${pieces.join("")}`)).kind).toBeTypeOf("string");
         } catch (error) {
           expect(error).toBeInstanceOf(MoonportError);
           expect((error as MoonportError).entry.group).toBe("refuse");

@@ -1,0 +1,20 @@
+/** A whole HTTP answer as bytes, for connections that have no response object: broken requests and refused upgrades. */
+import { STATUS_CODES } from "node:http";
+import type { MoonportError } from "../errors.js";
+import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "../wire/problem.js";
+
+/** The connection is to be closed after it. */
+export function rawProblem(error: MoonportError): string {
+  const { status } = error.entry;
+  const body = JSON.stringify(problemOf(error));
+  const retryAfter = retryAfterSeconds(error);
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`,
+    `Content-Type: ${PROBLEM_TYPE}`,
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "Cache-Control: no-store",
+    ...(retryAfter === undefined ? [] : [`Retry-After: ${retryAfter}`]),
+    "Connection: close",
+  ];
+  return `${lines.join("\r\n")}\r\n\r\n${body}`;
+}
