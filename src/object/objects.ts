@@ -22,6 +22,7 @@ export class Objects {
   /** In order of last use. */
   readonly #residents = new Map<string, ResidentObject>();
   #sweep: Timer | undefined;
+  #isClosing = false;
 
   constructor(context: ObjectContext) {
     this.#context = context;
@@ -95,6 +96,7 @@ export class Objects {
 
   /** Everything lands and closes; rejects with the first object that could not. */
   async drain(): Promise<void> {
+    this.#isClosing = true;
     this.#sweep?.cancel();
     const results = await Promise.allSettled([...this.#residents.values()].map((resident) => resident.drain()));
     const failed = results.find((result) => result.status === "rejected");
@@ -104,12 +106,15 @@ export class Objects {
 
   /** Gives up whatever is left: its callers hear that the outcome is unknown. */
   abandon(cause: MoonportError): void {
+    this.#isClosing = true;
     this.#sweep?.cancel();
     for (const resident of this.#residents.values()) resident.abandon(cause);
     this.#residents.clear();
   }
 
   #admit(object: ObjectIdentity): ResidentObject {
+    // A request that looked into the bucket first may come only now; it must open no file behind the drain's back.
+    if (this.#isClosing) throw MoonportError.of("node_stopping", "the node is shutting down", { retryAfterMs: 1_000 });
     const known = this.#residents.get(object.id);
     if (known !== undefined) return known;
     if (this.#residents.size >= this.#context.settings.NODE_RESIDENT_MAX) this.#makeRoom();

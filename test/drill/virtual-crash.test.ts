@@ -174,6 +174,15 @@ test.each([
   }
 });
 
+test("a read that is asking the bucket when its node stops opens no file behind its back", async () => {
+  const life = (steps: Step[]): Life => ({ steps, end: { kind: "stop" }, wiped: false });
+  const add: Step = { kind: "call", key: 0, draft: { method: "add", rows: 1, units: 1 }, withId: true };
+  // A file left open would be locked, and the last life could not open it.
+  const lives = [life([add, { kind: "wait", ms: 1_000 }]), life([{ kind: "read", key: 0 }])];
+  const { acknowledged } = await player()({ atomic: true, latencyMs: 30, settings: {}, lives });
+  expect(acknowledged).toBe(1);
+});
+
 test("the same plan gives the same trace", async () => {
   const plans = planOf(fc.oneof(...calm, rough), fc.oneof(crash, stop), 2);
   const playOne = player();
