@@ -48,7 +48,9 @@ export type EndReason =
   /** The node is stopping: connect again, elsewhere or later. */
   | "stopping"
   /** The subscriber did not keep up with its bounded buffer. */
-  | "slow";
+  | "slow"
+  /** The object's events could not be read (its bucket or disk fails): subscribe again, later. */
+  | "failed";
 
 export type Delivery =
   /** The first answer: the subscription stands, events above `after` follow. */
@@ -57,14 +59,17 @@ export type Delivery =
   | { readonly kind: "event"; readonly event: LiveEvent }
   /** Events `from` to `first - 1` are no longer kept; `first` is the next. */
   | { readonly kind: "gap"; readonly from: number; readonly first: number }
-  /** A live view's value changed (or is the first). `seq`: the object's seq it was computed at. */
+  /**
+   * A live view's value changed (or is the first). `seq`: the object's seq it was computed at. All viewers of a value get this
+   * one object: a door may keep its encoding in a WeakMap.
+   */
   | { readonly kind: "view"; readonly value: PlainValue; readonly seq: number }
   /** A view's method failed; the view stays and is tried again with the next landed write. */
   | { readonly kind: "view_failed"; readonly error: Error }
-  /** Nothing follows. `after`: the last number that was delivered or passed over, to resume from. */
-  | { readonly kind: "ended"; readonly reason: EndReason; readonly after: number };
+  /** Nothing follows. `after`: the last number that was delivered or passed over, to resume from. `error`: why it `failed`. */
+  | { readonly kind: "ended"; readonly reason: EndReason; readonly after: number; readonly error?: Error };
 
-/** Where a door takes deliveries. Called synchronously, in order; must not throw. */
+/** Where a door takes deliveries. Called synchronously, in order; one that throws is closed. */
 export interface Sink {
   deliver(delivery: Delivery): void;
   /**
@@ -77,6 +82,8 @@ export interface Sink {
 }
 
 export interface Subscription {
+  /** Number of the last event delivered or passed over: what to resume from. 0 for a view. */
+  readonly after: number;
   /** Nothing is delivered afterwards. Idempotent. */
   close(): void;
 }
@@ -90,11 +97,17 @@ export interface ViewRequest {
 /** What a node offers beside {@link NodeApi}: what goes on instead of ending with an answer. */
 export interface LiveApi {
   /**
-   * Resolves when the request is accepted; from then on the sink is told, `subscribed` (or a snapshot before it) first.
-   * @throws MoonportError `class_not_found`, `method_not_found`, whatever the snapshot's reading method throws
+   * Resolves when the request is accepted; after that the sink is told, `subscribed` (or a snapshot before it) first. A
+   * number beyond the object's last event counts as now: `subscribed.after` is then the real last.
+   * @throws MoonportError `class_not_found`, `method_not_found`, `not_a_reading_method`, `subscriptions_full`,
+   * `node_stopping`, whatever the snapshot's reading method throws
    */
   subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription>;
-  /** A reading method's value, now and after each landed write that changed it; coalesced. */
+  /**
+   * A reading method's value, now and after each landed write that changed it; coalesced. Goes on across the object's
+   * destruction, with what the method says of an object that does not exist. A slow viewer misses values, never the last.
+   * @throws MoonportError as {@link subscribe}; a method that fails is told as `view_failed`
+   */
   view(request: ViewRequest, sink: Sink): Promise<Subscription>;
 }
 

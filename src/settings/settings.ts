@@ -269,6 +269,11 @@ export const SETTINGS = {
     DAY_MS,
     "How long ago the last probe may have landed before the node calls itself unhealthy.",
   ),
+  CALL_CHAIN_MAX: count(16, 1, 1_000, "Calls from object to object that may wait for one another in a row."),
+  UNITS_RUNNING_MAX: count(1_000, 1, 100_000, "Units running at once on a node; one more is refused with units_full."),
+  UNIT_CALLS_MAX: count(1_000, 1, 1_000_000, "Calls that one request of a unit may make."),
+  FETCH_TIMEOUT_MS: wait(10_000, 10, 600_000, "How long one fetch of a unit may take, all of its redirects together."),
+  FETCH_BYTES_MAX: size(MIB, KIB, 64 * MIB, "Size of an answer that a unit fetches."),
   DRAIN_MS: wait(30_000, 0, 600_000, "How long a stopping node waits for its calls and flights."),
 } as const satisfies Record<string, SettingEntry>;
 

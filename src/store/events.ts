@@ -23,6 +23,8 @@ export interface EventRow {
 /** Events are deleted this many at a time, every this many events. */
 const PRUNE_EVERY = 64;
 const PRUNE_ROWS = 128;
+/** One read stops after the event that reaches this. */
+const READ_BYTES = 1024 * 1024;
 
 export class Events {
   readonly #database: ObjectDatabase;
@@ -66,18 +68,28 @@ export class Events {
     return this.#numberAt("min") || this.last + 1;
   }
 
-  /** Events with a number above `after`, in order, at most `limit`. */
+  /** Events with a number above `after`, in order, at most `limit`, and fewer where their data grows large; at least one. */
   read(after: number, limit: number): EventRow[] {
     if (!this.#tables.has("_mp_event")) return [];
     return this.#database
       .kernel("SELECT n, name, data, at_ms FROM _mp_event WHERE n > ? ORDER BY n LIMIT ?")
-      .all(after, limit)
+      .all(after, this.#rowsWithin(after, limit))
       .map(([n, name, data, atMs]) => ({
         number: Number(n),
         name: String(name),
         data: decodeValue(data),
         atMs: Number(atMs),
       }));
+  }
+
+  #rowsWithin(after: number, limit: number): number {
+    const sizes = this.#database
+      .kernel("SELECT length(data) FROM _mp_event WHERE n > ? ORDER BY n LIMIT ?")
+      .all(after, limit);
+    let bytes = 0;
+    let rows = 0;
+    while (rows < sizes.length && bytes < READ_BYTES) bytes += Number(sizes[rows++]?.[0]);
+    return rows;
   }
 
   get count(): number {
