@@ -5,10 +5,11 @@
 import { HttpNodeClient } from "../src/client/http-node-client.js";
 import { MoonportError } from "../src/errors.js";
 import type { NodeApi } from "../src/node-api.js";
+import { readNodeFile } from "../src/node-file.js";
 import { silentLogger } from "../src/world/logger.js";
+import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
 import { type Context, checkAppFolder } from "./context.js";
-import { readNodeFile } from "./node-file.js";
 
 export interface FoundNode {
   readonly node: NodeApi;
@@ -59,7 +60,7 @@ async function withOwnNode<T>(context: Context, command: string, use: (found: Fo
 
 /** The node of `node.json`, if it answers and is the one that wrote it: a port is soon another's. */
 async function runningNode(data: string): Promise<HttpNodeClient | undefined> {
-  const file = readNodeFile(data);
+  const file = readNodeFile(new RealFolder(data));
   if (file?.url === undefined) return undefined;
   const greeter = clientOf(file.url, GREETING_MS);
   try {

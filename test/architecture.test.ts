@@ -6,14 +6,14 @@ import { expect, it } from "vitest";
 const LAYERS: readonly (readonly string[])[] = [
   ["errors", "nearest", "version"],
   ["identity", "values", "plain-copy", "item-queue", "typed-methods", "world", "settings", "wire"],
-  ["lua/contract", "observation", "node-api", "realtime/contract", "auth/contract", "wire/frames"],
+  ["lua/contract", "observation", "node-api", "realtime/contract", "auth/contract", "wire/frames", "wire/codec", "wire/client-frames"],
   ["app-source", "lua", "store", "bucket"],
   ["shipping"],
   ["object"],
   ["realtime", "units", "auth"],
-  ["node-options", "client", "testing"],
-  ["server", "node", "node-file"],
-  ["embed", "moonport", "index"],
+  ["node-options", "node-file", "client", "testing"],
+  ["server", "node"],
+  ["announced-node", "embed", "moonport", "index"],
 ];
 
 /** Folders of one layer that may not see each other. */

@@ -92,7 +92,7 @@ describe("a command without a running node", () => {
     expect((await cli(app, "call", "Counter/visits", "value")).stdout).toBe("10\n");
     expect((await cli(app, "call", "Counter/visits", "increment", "ten")).stderr).toContain("(not_a_number)");
     expect((await cli({ cwd }, "classes", "--dir", "my-app")).stdout).toBe(
-      "Counter  increment, reset; reading: value\n",
+      "Auction  open, bid, close; reading: top, history\nCounter  increment, reset; reading: value\n",
     );
   });
 });

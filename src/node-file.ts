@@ -5,48 +5,36 @@
  * never the truth: the lock decides who owns the folder, and an address counts only if the node behind it names the same
  * session.
  */
-import fs from "node:fs";
-import path from "node:path";
-import { RealFolder } from "../src/world/real-folder.js";
+import type { Folder } from "./world/folder.js";
 
 export interface NodeFile {
   readonly pid: number;
   /** This life of the node. */
   readonly session: string;
-  /** `start`, `dev`, `call`, ... */
+  /** `start`, `call`, ... of the `moonport` command, or `embedded` for a node inside another program. */
   readonly command: string;
   /** Where it answers; commands that open the folder for themselves answer nowhere. */
   readonly url?: string;
 }
 
 const NAME = "node.json";
-
 /** `undefined` when there is none, or none that makes sense. */
-export function readNodeFile(data: string): NodeFile | undefined {
+export function readNodeFile(folder: Folder): NodeFile | undefined {
   try {
-    const file: unknown = JSON.parse(fs.readFileSync(path.join(data, NAME), "utf8"));
+    const file: unknown = JSON.parse(Buffer.from(folder.readFile(NAME) ?? []).toString("utf8"));
     return isNodeFile(file) ? file : undefined;
   } catch {
     return undefined;
   }
 }
 
-export function writeNodeFile(data: string, file: NodeFile): void {
-  new RealFolder(data).replaceFile(NAME, Buffer.from(`${JSON.stringify(file)}\n`));
+export function writeNodeFile(folder: Folder, file: NodeFile): void {
+  folder.replaceFile(NAME, Buffer.from(`${JSON.stringify(file)}\n`));
 }
 
 /** Only the file of this very session: the next owner may have written its own already. */
-export function removeNodeFile(data: string, session: string): void {
-  if (readNodeFile(data)?.session === session) new RealFolder(data).remove(NAME);
-}
-
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
+export function removeNodeFile(folder: Folder, session: string): void {
+  if (readNodeFile(folder)?.session === session) folder.remove(NAME);
 }
 
 function isNodeFile(value: unknown): value is NodeFile {
