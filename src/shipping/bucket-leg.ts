@@ -49,7 +49,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     if (load.carried === "snapshot") load.release();
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
     this.#claim.advance(attempt.next, result.version);
-    if (load.carried !== "segment") void this.#collect(attempt.next);
+    if (load.carried !== "segment" || load.kept !== undefined) void this.#collect(attempt.next);
     return { kind: "landed" };
   }
 
@@ -91,7 +91,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
   #manifestAfter(load: ObjectLoad): Manifest {
     const { manifest } = this.#claim;
     const rid = uuidv7(this.#world);
-    if (load.carried === "segment") return withSegment(manifest, load.entry, load.position, rid);
+    if (load.carried === "segment") return withSegment(manifest, load.entry, load.position, rid, load.kept);
     if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, load.eventLast, rid);
     const position = load.position();
     const bytes = position.pages * position.pageSize;

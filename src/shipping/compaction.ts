@@ -1,12 +1,39 @@
-/** When the next flight should carry a snapshot, so that history and restore time stay bounded. Pure. */
+/**
+ * How the next flight keeps history bounded. Pure.
+ *
+ * A *merged* segment replaces the segments since a base by one that holds each changed page once; a *snapshot* replaces
+ * everything. Merging pays while little changed in a large database: a snapshot of it every few dozen flights would ship the
+ * whole for the sake of a few pages.
+ */
 import type { Settings } from "../settings/settings.js";
 import { type Manifest, segmentBytes } from "./manifest.js";
 
-type CompactionSettings = Pick<Settings, "COMPACT_SEGMENTS_MAX" | "COMPACT_SHARE_PERCENT" | "COMPACT_BYTES_MIN">;
+export type CompactionSettings = Pick<
+  Settings,
+  "COMPACT_SEGMENTS_MAX" | "COMPACT_SHARE_PERCENT" | "COMPACT_BYTES_MIN" | "SNAPSHOT_INLINE_BYTES_MAX"
+>;
 
-/** @param databaseBytes what a snapshot taken now would hold */
-export function snapshotIsDue(manifest: Manifest, databaseBytes: number, settings: CompactionSettings): boolean {
-  if (manifest.segments.length >= settings.COMPACT_SEGMENTS_MAX) return true;
+export interface HistoryShape {
+  readonly manifest: Manifest;
+  /** What a snapshot taken now would hold. */
+  readonly databaseBytes: number;
+  /** Segments of the manifest that a merge would leave as they are. */
+  readonly kept: number;
+  /** What a merged segment would hold. */
+  readonly changedBytes: number;
+}
+
+export function compactionOf(history: HistoryShape, settings: CompactionSettings): "none" | "merge" | "snapshot" {
+  const { manifest, databaseBytes, kept, changedBytes } = history;
   const bound = Math.max(settings.COMPACT_BYTES_MIN, (databaseBytes * settings.COMPACT_SHARE_PERCENT) / 100);
-  return segmentBytes(manifest) > bound;
+  if (segmentBytes(manifest) > bound) return "snapshot";
+  if (manifest.segments.length < settings.COMPACT_SEGMENTS_MAX) return "none";
+  const isSmaller = changedBytes * 2 <= databaseBytes && changedBytes <= settings.SNAPSHOT_INLINE_BYTES_MAX;
+  const makesRoom = kept * 2 <= settings.COMPACT_SEGMENTS_MAX;
+  return isSmaller && makesRoom ? "merge" : "snapshot";
+}
+
+/** Whether a merged segment has grown so large that the next merge should leave it alone. */
+export function mergeIsFull(changedBytes: number, settings: CompactionSettings): boolean {
+  return changedBytes * 2 > settings.SNAPSHOT_INLINE_BYTES_MAX;
 }

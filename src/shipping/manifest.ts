@@ -73,9 +73,15 @@ export function claimed(manifest: Manifest, owner: string, rid: string): Manifes
   return { ...manifest, rid, owner, epoch: manifest.epoch + 1, destroyed: false };
 }
 
-/** One more segment landed. */
-export function withSegment(manifest: Manifest, segment: SegmentEntry, position: Position, rid: string): Manifest {
-  return { ...manifest, ...position, rid, segments: [...manifest.segments, segment] };
+/** One more segment landed. @param kept of the segments before it; all by default, fewer when it is a merged one */
+export function withSegment(
+  manifest: Manifest,
+  segment: SegmentEntry,
+  position: Position,
+  rid: string,
+  kept = manifest.segments.length,
+): Manifest {
+  return { ...manifest, ...position, rid, segments: [...manifest.segments.slice(0, kept), segment] };
 }
 
 /** A snapshot landed: it replaces everything before it. */

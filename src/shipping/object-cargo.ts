@@ -9,26 +9,19 @@ import type { Settings } from "../settings/settings.js";
 import { type ObjectDatabase, PAGE_BYTES } from "../store/object-database.js";
 import type { FileHandle, Folder } from "../world/folder.js";
 import { type World, yieldTurn } from "../world/world.js";
+import { ChangesSince } from "./changes-since.js";
 import type { Claim } from "./claims.js";
-import { snapshotIsDue } from "./compaction.js";
+import { type CompactionSettings, compactionOf, mergeIsFull } from "./compaction.js";
 import { hasContent, type Position } from "./manifest.js";
 import type { ObjectLoad, SegmentLoad, SnapshotBody, SnapshotLoad } from "./object-load.js";
 import type { Cargo, Taken } from "./shipper.js";
 import { PageLedger } from "./wal/page-identity.js";
 import type { PageImages } from "./wal/page-image-cache.js";
-import { encodeSegment } from "./wal/segment.js";
+import { encodeSegment, type SegmentHead } from "./wal/segment.js";
 import { type Captured, WalCapture } from "./wal/wal-capture.js";
 
-type CargoSettings = Pick<
-  Settings,
-  | "OBJECT_FLIGHT_BYTES_MAX"
-  | "OBJECT_WAL_BYTES_MAX"
-  | "SNAPSHOT_INLINE_BYTES_MAX"
-  | "SNAPSHOT_PART_BYTES"
-  | "COMPACT_SEGMENTS_MAX"
-  | "COMPACT_SHARE_PERCENT"
-  | "COMPACT_BYTES_MIN"
->;
+type CargoSettings = Pick<Settings, "OBJECT_FLIGHT_BYTES_MAX" | "OBJECT_WAL_BYTES_MAX" | "SNAPSHOT_PART_BYTES"> &
+  CompactionSettings;
 
 export interface CargoParts {
   readonly world: Pick<World, "timers"> & { readonly folder: Folder };
@@ -42,6 +35,8 @@ export interface CargoParts {
   readonly committedSeq: () => number;
 }
 
+type CapturedPages = Extract<Captured, { kind: "pages" }>;
+
 export class ObjectCargo implements Cargo<ObjectLoad> {
   readonly #parts: CargoParts;
   readonly #capture: WalCapture;
@@ -49,13 +44,14 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   /** Where the last load ended. */
   #takenSeq: number;
   #takenIdentity: string;
+  readonly #changes: ChangesSince;
   #end: { readonly toSeq: number; readonly eventLast: number } | undefined;
   /** A snapshot that must be taken once no transaction is open. */
   #snapshotOwed = false;
   /** A streamed snapshot reads the file: no checkpoint may change it meanwhile. */
   #fileHeld = false;
   /** Kept open until the database closes: closing a descriptor of its file would drop SQLite's locks on it. */
-  #streamHandle: FileHandle | undefined;
+  #fileHandle: FileHandle | undefined;
   /** The connection is in doubt: what is committed is still shipped, but nothing is asked of the connection any more. */
   #connectionUsable = true;
 
@@ -65,6 +61,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#ledger = parts.ledger;
     this.#takenSeq = manifest.seq;
     this.#takenIdentity = manifest.identity;
+    this.#changes = new ChangesSince(manifest);
     this.#capture = new WalCapture(parts.world.folder, parts.database.path, {
       pageSize: PAGE_BYTES,
       changedBytesMax: parts.settings.OBJECT_FLIGHT_BYTES_MAX,
@@ -76,7 +73,10 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     if (this.#end !== undefined) return { kind: "load", load: { carried: "tombstone", bytes: 0, ...this.#end } };
     const { database } = this.#parts;
     const captured = this.#capture.capture();
-    if (captured.kind === "pages") this.#ledger.apply(captured.pages, captured.finalPages);
+    if (captured.kind === "pages") {
+      this.#ledger.apply(captured.pages, captured.finalPages);
+      this.#changes.add(captured.pages.keys());
+    }
     if (captured.kind === "nothing" && this.#parts.committedSeq() === this.#takenSeq) return { kind: "nothing" };
     if (this.#mustSnapshot(captured)) {
       this.#snapshotOwed = true;
@@ -84,7 +84,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
       return { kind: "load", load: this.#snapshot() };
     }
     assert(captured.kind === "pages", "a segment without pages");
-    return { kind: "load", load: this.#dueSnapshot() ?? this.#segment(captured) };
+    return { kind: "load", load: this.#compacted(captured) ?? this.#segment(captured) };
   }
 
   /** The object ends at `toSeq`: the next load is its tombstone. */
@@ -114,7 +114,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   /** After the database is closed. */
   close(): void {
     this.#capture.close();
-    this.#streamHandle?.close();
+    this.#fileHandle?.close();
     this.#parts.images.drop();
   }
 
@@ -126,34 +126,75 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return isBase && captured.pages.size !== captured.finalPages;
   }
 
-  /** A snapshot where history has grown long; none where the file is in use or the disk would not take the checkpoint. */
-  #dueSnapshot(): SnapshotLoad | undefined {
+  /** What makes history short again where it has grown long; nothing where the file is in use or takes no checkpoint. */
+  #compacted(captured: CapturedPages): ObjectLoad | undefined {
     const { claim, database, settings } = this.#parts;
-    if (!this.#connectionUsable || database.inTransaction) return undefined;
-    if (!snapshotIsDue(claim.manifest, this.#ledger.pages * PAGE_BYTES, settings)) return undefined;
-    return this.#isSmall() || this.#checkpoint() === "settled" ? this.#snapshot() : undefined;
+    if (!this.#connectionUsable || this.#fileHeld || database.inTransaction) return undefined;
+    const history = {
+      manifest: claim.manifest,
+      databaseBytes: this.#ledger.pages * PAGE_BYTES,
+      kept: this.#changes.kept,
+      changedBytes: this.#changes.size * PAGE_BYTES,
+    };
+    const how = compactionOf(history, settings);
+    if (how === "none") return undefined;
+    if (how === "snapshot" && this.#isSmall()) return this.#snapshot();
+    if (this.#checkpoint() !== "settled") return undefined;
+    return how === "merge" ? this.#merged(captured) : this.#snapshot();
   }
 
-  #segment(captured: Extract<Captured, { kind: "pages" }>): SegmentLoad {
-    const { claim, images } = this.#parts;
-    const toSeq = this.#parts.committedSeq();
-    const position = this.#positionAt(toSeq);
-    const { epoch } = claim.manifest;
-    const head = {
-      epoch,
-      fromSeq: this.#takenSeq + 1,
-      toSeq,
+  /** In place of the segments since the base: every page changed since, as it stands in the file right after a checkpoint. */
+  #merged(captured: CapturedPages): SegmentLoad {
+    const { claim, images, settings } = this.#parts;
+    const { seq, identity, kept } = this.#changes;
+    const position = this.#positionAt(this.#parts.committedSeq());
+    const pages = this.#readPages(this.#changes.within(position.pages));
+    const head = { ...this.#headAt(position), fromSeq: seq + 1, identityBefore: identity };
+    const body = encodeSegment(head, pages);
+    images.shipped(captured.pages, captured.finalPages);
+    this.#noteTaken(position);
+    if (mergeIsFull(pages.size * PAGE_BYTES, settings)) this.#changes.restart(position, kept + 1);
+    const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };
+    return { carried: "segment", toSeq: head.toSeq, bytes: body.length, entry, position, body, kept };
+  }
+
+  #readPages(numbers: readonly number[]): Map<number, Uint8Array> {
+    const file = this.#databaseFile();
+    const pages = new Map<number, Uint8Array>();
+    for (const number of numbers) {
+      const image = new Uint8Array(PAGE_BYTES);
+      const got = file.read(image, 0, PAGE_BYTES, (number - 1) * PAGE_BYTES);
+      assert(got === PAGE_BYTES, "a page of the object's file is missing right after a checkpoint");
+      pages.set(number, image);
+    }
+    return pages;
+  }
+
+  #databaseFile(): FileHandle {
+    this.#fileHandle ??= this.#parts.world.folder.open(this.#parts.database.path, "read");
+    return this.#fileHandle;
+  }
+
+  #headAt(position: Position): Omit<SegmentHead, "fromSeq" | "identityBefore"> {
+    return {
+      epoch: this.#parts.claim.manifest.epoch,
+      toSeq: position.seq,
       pageSize: PAGE_BYTES,
-      finalPages: captured.finalPages,
-      identityBefore: this.#takenIdentity,
+      finalPages: position.pages,
       identityAfter: position.identity,
     };
+  }
+
+  #segment(captured: CapturedPages): SegmentLoad {
+    const { claim, images } = this.#parts;
+    const position = this.#positionAt(this.#parts.committedSeq());
+    const head = { ...this.#headAt(position), fromSeq: this.#takenSeq + 1, identityBefore: this.#takenIdentity };
     const body = encodeSegment(head, captured.pages, (pgno) => images.get(pgno));
     images.shipped(captured.pages, captured.finalPages);
-    const entry = { epoch, fromSeq: head.fromSeq, toSeq, bytes: body.length };
+    const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };
     this.#noteTaken(position);
     this.#checkpointIfLong();
-    return { carried: "segment", toSeq, bytes: body.length, entry, position, body };
+    return { carried: "segment", toSeq: head.toSeq, bytes: body.length, entry, position, body };
   }
 
   #snapshot(): SnapshotLoad {
@@ -163,7 +204,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   }
 
   #isSmall(): boolean {
-    return this.#parts.database.sizeBytes() <= this.#parts.settings.SNAPSHOT_INLINE_BYTES_MAX;
+    return this.#ledger.pages * PAGE_BYTES <= this.#parts.settings.SNAPSHOT_INLINE_BYTES_MAX;
   }
 
   #wholeSnapshot(): SnapshotLoad {
@@ -172,6 +213,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#ledger = PageLedger.ofBytes(bytes, PAGE_BYTES);
     const position = this.#positionAt(this.#parts.committedSeq());
     this.#noteTaken(position);
+    this.#changes.restart(position, 0);
     this.#checkpointIfLong();
     return {
       carried: "snapshot",
@@ -185,23 +227,22 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
 
   /** The file itself, right after a checkpoint: as long as none follows, commits go to the WAL and the file stands still. */
   #streamedSnapshot(): SnapshotLoad {
-    const { database, world, settings } = this.#parts;
     this.#capture.startAfterSnapshot();
     assert(this.#checkpoint() === "settled", "a snapshot must be taken and the file cannot be checkpointed");
     this.#fileHeld = true;
     const toSeq = this.#parts.committedSeq();
     this.#takenSeq = toSeq;
-    this.#streamHandle ??= world.folder.open(database.path, "read");
-    const file = this.#streamHandle;
+    const file = this.#databaseFile();
     const bytes = file.sizeBytes();
     let position: Position | undefined;
     const body: SnapshotBody = {
       kind: "stream",
       parts: () =>
-        this.#readParts(file, bytes, settings.SNAPSHOT_PART_BYTES, (ledger) => {
+        this.#readParts(file, bytes, this.#parts.settings.SNAPSHOT_PART_BYTES, (ledger) => {
           this.#ledger = ledger;
           position = this.#positionAt(toSeq);
           this.#noteTaken(position);
+          this.#changes.restart(position, 0);
         }),
     };
     return {
@@ -250,7 +291,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   /** In the tick of a capture, so that everything in the WAL is captured (S2). */
   #checkpointIfLong(): void {
     if (!this.#connectionUsable || this.#fileHeld || this.#parts.database.inTransaction) return;
-    if (this.#capture.walBytes() > this.#parts.settings.OBJECT_WAL_BYTES_MAX) this.#checkpoint();
+    if (this.#capture.capturedBytes() > this.#parts.settings.OBJECT_WAL_BYTES_MAX) this.#checkpoint();
   }
 
   /** A checkpoint that fails leaves the WAL as it was, so nothing committed depends on it. */

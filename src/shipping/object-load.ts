@@ -7,6 +7,8 @@ export interface SegmentLoad extends Load {
   readonly entry: SegmentEntry;
   readonly position: Position;
   readonly body: Uint8Array;
+  /** A merged segment: it takes the place of all but this many segments of the manifest. */
+  readonly kept?: number;
 }
 
 export type SnapshotBody =

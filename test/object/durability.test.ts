@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CallReply } from "../../src/node-api.js";
 import { VirtualNode } from "../support/virtual-node.js";
@@ -9,6 +10,7 @@ Note.directory = { columns = { lines = "integer" }, row = function(self) return 
 function Note:add(text) state.sql.exec("INSERT INTO lines (text) VALUES (?)", text) emit("added", { text = text }) return text end
 function Note:check(text) if text == "no" then error { code = "refused", message = "no" } end return text end
 function Note:grow(bytes) state.sql.exec("INSERT INTO lines (text) VALUES (?)", ("x"):rep(bytes)) return bytes end
+function Note:drop_half() state.sql.exec("DELETE FROM lines WHERE id % 2 = 0") return state.sql.one("SELECT count(*) AS n FROM lines").n end
 function Note:bye() destroy() return "gone" end
 function Note.read:all()
   local found = array {}
@@ -236,6 +238,66 @@ describe("history stays bounded", () => {
       expect(await node.call("Note/a", "count")).toBe(50);
     });
   }
+
+  it("by merged segments where little changes in much: no snapshot ships the whole again", async () => {
+    const node = await start({ settings: { COMPACT_SEGMENTS_MAX: 8 } });
+    await node.call("Note/a", "grow", 600_000);
+    for (let n = 0; n < 60; n++) await node.call("Note/a", "add", `${n}`);
+    await node.time.settle();
+    const flights = node.flights("Note/a");
+    // The first one, while the object is new, is a snapshot: all of it had just changed.
+    expect(flights.filter((flight) => flight.carried === "snapshot")).toHaveLength(1);
+    expect(Math.max(...flights.slice(10).map((flight) => flight.bytes))).toBeLessThan(30_000);
+    expect((await node.keys("objects/")).length).toBeLessThanOrEqual(10);
+    node.crash();
+    node.world.folder.removeTree("objects");
+    await node.open();
+    expect(await node.call("Note/a", "count")).toBe(61);
+  });
+
+  it("whatever mixes of growing, shrinking, leaving and crashing come between", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.oneof(fc.integer({ min: 0, max: 40_000 }), fc.constantFrom("small", "drop", "sleep", "crash", "wipe")),
+          {
+            minLength: 20,
+            maxLength: 60,
+          },
+        ),
+        fc.boolean(),
+        async (steps, atomic) => {
+          const node = await start({
+            bucket: { atomic },
+            settings: {
+              COMPACT_SEGMENTS_MAX: 4,
+              COMPACT_BYTES_MIN: 1_000,
+              SNAPSHOT_INLINE_BYTES_MAX: 64 * 1024,
+              SNAPSHOT_PART_BYTES: 64 * 1024,
+              OBJECT_WAL_BYTES_MAX: 16 * 1024,
+              OBJECT_IDLE_MS: 1_000,
+            },
+          });
+          let rows = 0;
+          for (const step of steps) {
+            if (typeof step === "number") rows += (await node.call("Note/a", "grow", step)) === step ? 1 : 0;
+            else if (step === "small") rows += (await node.call("Note/a", "add", "x")) === "x" ? 1 : 0;
+            else if (step === "drop") rows = Number(await node.call("Note/a", "drop_half"));
+            else if (step === "sleep") await node.time.advance(5_000);
+            else {
+              node.crash();
+              if (step === "wipe") node.world.folder.removeTree("objects");
+              await node.open();
+            }
+            expect((await node.keys("objects/")).length).toBeLessThanOrEqual(9);
+          }
+          expect(await node.call("Note/a", "count")).toBe(rows);
+          await node.stop();
+        },
+      ),
+      { numRuns: 15 },
+    );
+  });
 
   it("streams a snapshot that is too large to be held, while calls go on", async () => {
     const node = await start({
