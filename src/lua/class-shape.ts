@@ -1,10 +1,11 @@
 /** What a class table must look like, checked once when its file is loaded. */
-import { type ErrorOptionsBag, MoonportError } from "../errors.js";
+import type { ErrorOptionsBag } from "../errors.js";
 import { nearest } from "../nearest.js";
 import type { PlainValue } from "../values.js";
 import type { ClassSource, ColumnType, DirectoryDeclaration, MethodKind } from "./contract.js";
 import { type LuaClosure, type Table, type TString, type TValue, TYPE } from "./fengari/types.js";
 import type { Machine } from "./invocation.js";
+import { fileInvalid } from "./lua-file.js";
 import { isFunction, isString, isTable } from "./runtime.js";
 import { textOf } from "./values.js";
 
@@ -24,19 +25,6 @@ const COLUMN_NAME = /^[a-z][a-z0-9_]{0,62}$/;
 const COLUMN_TYPES: readonly ColumnType[] = ["text", "integer", "real", "boolean"];
 const HOOKS = ["on_create", "on_wake"] as const;
 const NO_METHODS = ["read", "migrations", "directory", "find", ...HOOKS];
-
-export function classInvalid(
-  source: ClassSource,
-  line: number | undefined,
-  what: string,
-  bag: ErrorOptionsBag = {},
-): MoonportError {
-  const where = line === undefined ? source.file : `${source.file}:${line}`;
-  return MoonportError.of("class_invalid", `${where}: ${what}`, {
-    ...bag,
-    details: { file: source.file, ...(line !== undefined && { line }) },
-  });
-}
 
 /** @throws MoonportError `class_invalid` */
 export function checkedClass(machine: Machine, source: ClassSource, table: Table): ClassShape {
@@ -191,7 +179,7 @@ class ClassCheck {
   }
 
   #invalid(line: number | undefined, what: string, bag: ErrorOptionsBag = {}): never {
-    throw classInvalid(this.source, line, what, bag);
+    throw fileInvalid(this.source, line, what, bag);
   }
 }
 

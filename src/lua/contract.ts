@@ -6,6 +6,7 @@
  * A host function that throws a MoonportError raises a Lua error that `pcall` can catch and that, uncaught, comes out of
  * the invocation as that same MoonportError.
  */
+import type { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { PlainObject, PlainValue, SqlParameters, SqlRows, SqlValue } from "../values.js";
 
@@ -56,11 +57,52 @@ export interface MessageRequest {
   readonly id?: string;
 }
 
-export interface CallHost {
-  readonly object: ObjectIdentity;
+/** A call to another object, or to a native class. */
+export interface ObjectCall {
+  readonly className: string;
+  readonly key: string;
+  readonly method: string;
+  readonly args: readonly PlainValue[];
+}
+
+export interface FetchCall {
+  readonly url: string;
+  /** Upper case. */
+  readonly method: string;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array | undefined;
+  readonly timeoutMs: number | undefined;
+}
+
+/** What Lua code may stand still for. Whoever runs the invocation answers. */
+export type WaitRequest =
+  | ({ readonly kind: "call" } & ObjectCall)
+  /** Units only: until everything done so far is durable. */
+  | { readonly kind: "settle" }
+  /** Units only. */
+  | ({ readonly kind: "fetch" } & FetchCall);
+
+export type WaitAnswer =
+  | { readonly kind: "returned"; readonly value: PlainValue }
+  /** Raised in Lua; uncaught it comes out of the invocation as itself. */
+  | { readonly kind: "failed"; readonly error: MoonportError };
+
+/** What any running code may ask of its host, be it a method's or a unit's. */
+export interface CodeHost {
   readonly caller: Caller;
   /** `now()`: wall clock at the call's start. */
   readonly startedMs: number;
+  /** Asked before the code stands still. @throws MoonportError why it may not wait for this */
+  mayWait(request: WaitRequest): void;
+  /** [0, 1), seeded per call. */
+  random(): number;
+  uuid(): string;
+  log(level: "debug" | "info" | "warn" | "error", text: string): void;
+}
+
+export interface CallHost extends CodeHost {
+  readonly object: ObjectIdentity;
   sqlExec(sql: string, parameters: SqlParameters): { readonly changes: number; readonly lastId: number };
   sqlAll(sql: string, parameters: SqlParameters): SqlRows;
   /** At most one row. */
@@ -81,10 +123,6 @@ export interface CallHost {
   scheduleList(): readonly TimerInfo[];
   send(request: MessageRequest): void;
   destroy(): void;
-  /** [0, 1), seeded per call. */
-  random(): number;
-  uuid(): string;
-  log(level: "debug" | "info" | "warn" | "error", text: string): void;
 }
 
 export type ColumnType = "text" | "integer" | "real" | "boolean";
@@ -106,12 +144,17 @@ export type LuaStep =
   /** Thrown, killed, or returned something that cannot travel. Always a MoonportError. */
   | { readonly kind: "failed"; readonly error: Error }
   /** The time slice is over; resume once others had their turn. */
-  | { readonly kind: "slice" };
+  | { readonly kind: "slice" }
+  /** The code stands still; resume with the answer. The host's `mayWait` has agreed. */
+  | { readonly kind: "wait"; readonly request: WaitRequest };
 
 export interface LuaInvocation {
-  /** Runs until the next step. Not to be called again after `returned` or `failed`. */
-  resume(): LuaStep;
-  /** Gives the call up between slices; its coroutine is never resumed. Idempotent. */
+  /**
+   * Runs until the next step. Not to be called again after `returned` or `failed`.
+   * @param answer after `wait`, and only then
+   */
+  resume(answer?: WaitAnswer): LuaStep;
+  /** Gives the call up between steps; its coroutine is never resumed. Idempotent. */
   abandon(): void;
 }
 
@@ -139,12 +182,32 @@ export interface ClassSource {
   readonly text: string;
 }
 
+export interface UnitSource {
+  readonly kind: "unit";
+  readonly app: string;
+  /** Also the file's base name. */
+  readonly name: string;
+  /** As errors show it: `units/bid.lua`. */
+  readonly file: string;
+  readonly text: string;
+}
+
+export interface LuaUnit {
+  readonly name: string;
+  readonly file: string;
+  /** SHA-256 of the text, hex. */
+  readonly version: string;
+  start(request: PlainObject, host: CodeHost): LuaInvocation;
+}
+
 export interface LuaEngine {
   /**
    * Compiles one class. `knownClasses` become globals of its code, so that `Auction("lot-42")` makes a reference.
    * @throws MoonportError `class_invalid` with file, line and what is wrong
    */
   loadClass(source: ClassSource, knownClasses: readonly string[]): LuaClass;
+  /** As `loadClass`. @throws MoonportError `unit_invalid` */
+  loadUnit(source: UnitSource, knownClasses: readonly string[]): LuaUnit;
   /** Drops pooled states; invocations under way must have ended. */
   close(): void;
 }

@@ -4,29 +4,35 @@
  */
 import { MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
-import type { PlainValue } from "../values.js";
+import type { PlainObject, PlainValue } from "../values.js";
 import type { Logger } from "../world/logger.js";
 import type { Clock } from "../world/world.js";
 import { Budget, STEPS_PER_LOOK } from "./budget.js";
-import { asClassInvalid, type LoadedClass, loadClassFile } from "./class-loader.js";
+import { type LoadedClass, loadClassFile } from "./class-loader.js";
 import type {
   CallHost,
   ClassSource,
+  CodeHost,
   LuaClass,
   LuaEngine,
   LuaEntry,
   LuaInvocation,
   LuaLimits,
+  LuaUnit,
   MethodKind,
+  UnitSource,
 } from "./contract.js";
 import { LuaErrors } from "./errors.js";
 import type { TValue } from "./fengari/types.js";
 import { installMoonport } from "./globals/moonport.js";
+import { unitFunctions } from "./globals/outside.js";
 import { References } from "./globals/references.js";
 import { Invocation, type Machine } from "./invocation.js";
+import { asFileInvalid } from "./lua-file.js";
 import { Runtime } from "./runtime.js";
 import { type Globals, installLua } from "./sandbox.js";
 import { ThreadPool } from "./thread-pool.js";
+import { type LoadedUnit, loadUnitFile } from "./unit-loader.js";
 import { Values } from "./values.js";
 
 export interface LuaEngineOptions {
@@ -53,14 +59,13 @@ class Engine implements LuaEngine {
     const errors = new LuaErrors(runtime, values);
     this.#machine = { runtime, values, errors, threads: new ThreadPool(runtime) };
     this.#stepsPerLook = options.stepsPerLook ?? STEPS_PER_LOOK;
-    this.#references = new References(runtime);
+    this.#references = new References(this.#machine);
     installLua(runtime, this.#globals);
     installMoonport(this.#machine, this.#globals);
   }
 
   loadClass(source: ClassSource, knownClasses: readonly string[]): LuaClass {
-    const globals = new Map(this.#globals);
-    for (const name of new Set([...knownClasses, source.name])) globals.set(name, this.#references.classNamed(name));
+    const globals = this.#withClasses([...knownClasses, source.name]);
     const classCall = this.#references.callFor(source.name);
     try {
       const loaded = loadClassFile(this.#machine, source, globals, classCall, this.#methodBudget(false));
@@ -69,12 +74,31 @@ class Engine implements LuaEngine {
         row: () => this.#rowBudget(),
       });
     } catch (thrown) {
-      throw asClassInvalid(source, thrown);
+      throw asFileInvalid(source, thrown);
+    }
+  }
+
+  loadUnit(source: UnitSource, knownClasses: readonly string[]): LuaUnit {
+    const globals = this.#withClasses(knownClasses);
+    for (const [name, f] of Object.entries(unitFunctions(this.#machine))) {
+      globals.set(name, this.#machine.runtime.function(f));
+    }
+    try {
+      const loaded = loadUnitFile(this.#machine, source, globals, this.#methodBudget(false));
+      return new EngineUnit(source, loaded, this.#machine, () => this.#methodBudget(true));
+    } catch (thrown) {
+      throw asFileInvalid(source, thrown);
     }
   }
 
   close(): void {
     this.#machine.threads.clear();
+  }
+
+  #withClasses(names: readonly string[]): Globals {
+    const globals = new Map(this.#globals);
+    for (const name of new Set(names)) globals.set(name, this.#references.classNamed(name));
+    return globals;
   }
 
   #methodBudget(inSlices: boolean): Budget {
@@ -122,10 +146,13 @@ class EngineClass implements LuaClass {
   start(entry: LuaEntry, args: readonly PlainValue[], host: CallHost): LuaInvocation {
     return new Invocation(this.machine, {
       what: entry.kind === "row" ? `${this.name}.directory.row` : `${this.name}:${entry.name}`,
+      subject: "object",
+      id: host.object.id,
       function: this.#functionOf(entry),
       self: this.loaded.selfOf(host.object),
       args,
       host,
+      objectHost: host,
       methods: this.loaded.methods,
       budget: entry.kind === "row" ? this.budgets.row() : this.budgets.method(),
     });
@@ -146,3 +173,37 @@ class EngineClass implements LuaClass {
     });
   }
 }
+
+class EngineUnit implements LuaUnit {
+  readonly name: string;
+  readonly file: string;
+  readonly version: string;
+  readonly #id: string;
+
+  constructor(
+    source: UnitSource,
+    readonly loaded: LoadedUnit,
+    readonly machine: Machine,
+    readonly budget: () => Budget,
+  ) {
+    this.name = source.name;
+    this.file = source.file;
+    this.version = loaded.version;
+    this.#id = `${source.app}/${source.name}`;
+  }
+
+  start(request: PlainObject, host: CodeHost): LuaInvocation {
+    return new Invocation(this.machine, {
+      what: `the unit ${this.name}`,
+      subject: "unit",
+      id: this.#id,
+      function: this.loaded.function,
+      args: [request],
+      host,
+      methods: NO_METHODS,
+      budget: this.budget(),
+    });
+  }
+}
+
+const NO_METHODS: ReadonlyMap<string, unknown> = new Map();

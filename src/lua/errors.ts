@@ -1,12 +1,12 @@
 /**
  * Errors between Lua and JavaScript.
  *
- * A MoonportError that a host function throws is, inside Lua, a table with `code`, `message` and `hint`; if Lua lets it
+ * A MoonportError that a host function throws is, inside Lua, a table with `code`, `message`, `hint` and `details`; if Lua lets it
  * pass, the same MoonportError comes out. What Lua throws itself becomes one: `error{code=...}` an error with the class's
  * own code, anything else `method_error`, with file and line in the message and no traceback.
  */
 import { asMoonportError, MoonportError } from "../errors.js";
-import type { PlainValue } from "../values.js";
+import type { PlainObject, PlainValue } from "../values.js";
 import type { KillKind } from "./fengari/meter.js";
 import {
   type CallInfo,
@@ -52,9 +52,21 @@ export class LuaErrors {
     const { runtime } = this;
     const table = runtime.tableOf({ code: runtime.string(error.code), message: this.#text(error.message) });
     if (error.hint !== undefined) runtime.addField(table, "hint", this.#text(error.hint));
+    const details = error.details && this.#detailsToLua(error.details);
+    if (details !== undefined) runtime.addField(table, "details", details);
     table.metatable = this.#metatable;
     table.host = new HostError(error);
     return runtime.tableValue(runtime.freeze(table, "an error cannot be changed"));
+  }
+
+  /** What another object's method threw beside code and message. Details that cannot travel stay outside. */
+  #detailsToLua(details: Readonly<Record<string, unknown>>): TValue | undefined {
+    try {
+      return this.values.toLua(details as PlainObject);
+    } catch (refusal) {
+      if (refusal instanceof MoonportError) return undefined;
+      throw refusal;
+    }
   }
 
   #text(text: string): TValue {

@@ -1,13 +1,14 @@
 /**
- * One call of one class: runs in a pooled coroutine until it returns, fails, or its slice is over.
+ * One call of one class or unit: runs in a pooled coroutine until it returns, fails, waits, or its slice is over.
  *
  * Whatever happens, the engine is as usable afterwards as before: a thread that died or was given up is dropped, cursors
  * are closed, the meter is handed back.
  */
 import { asMoonportError, assert, type MoonportError } from "../errors.js";
 import type { PlainValue } from "../values.js";
+import type { LogFields } from "../world/logger.js";
 import type { Budget } from "./budget.js";
-import type { CallHost, LuaInvocation, LuaStep, RowCursor } from "./contract.js";
+import type { CallHost, CodeHost, LuaInvocation, LuaStep, RowCursor, WaitAnswer } from "./contract.js";
 import type { LuaErrors } from "./errors.js";
 import { meter } from "./fengari/meter.js";
 import { type LuaState, STATUS, type TValue } from "./fengari/types.js";
@@ -24,15 +25,21 @@ export interface Machine {
 
 export interface InvocationPlan {
   readonly what: string;
+  /** Whose code it is, for the log. */
+  readonly subject: "object" | "unit";
+  readonly id: string;
   readonly function: TValue;
-  readonly self: TValue;
+  /** Absent for a unit. */
+  readonly self?: TValue;
   readonly args: readonly PlainValue[];
-  readonly host: CallHost;
+  readonly host: CodeHost;
+  /** The same host, where it is an object's. */
+  readonly objectHost?: CallHost;
   readonly methods: ReadonlyMap<string, unknown>;
   readonly budget: Budget;
 }
 
-type State = "fresh" | "aside" | "ended";
+type State = "fresh" | "aside" | "waiting" | "ended";
 
 export class Invocation implements LuaInvocation, RunningCall {
   readonly thread: LuaState;
@@ -47,8 +54,12 @@ export class Invocation implements LuaInvocation, RunningCall {
     this.thread = machine.threads.take();
   }
 
-  get host(): CallHost {
+  get host(): CodeHost {
     return this.plan.host;
+  }
+
+  get objectHost(): CallHost | undefined {
+    return this.plan.objectHost;
   }
 
   get methods(): ReadonlyMap<string, unknown> {
@@ -60,12 +71,15 @@ export class Invocation implements LuaInvocation, RunningCall {
     return this.#cursors;
   }
 
-  resume(): LuaStep {
+  resume(answer?: WaitAnswer): LuaStep {
     assert(this.#state !== "ended", "an invocation that ended is not resumed");
+    assert((this.#state === "waiting") === (answer !== undefined), "who waits gets an answer, and nobody else does");
     const { runtime } = this.machine;
     assert(meter.run === null, "Lua is not entered from within Lua");
     const { budget } = this.plan;
     runtime.call = this;
+    runtime.answer = answer ?? null;
+    runtime.waitsFor = null;
     budget.enter(this.thread);
     try {
       const status = this.#run();
@@ -93,20 +107,24 @@ export class Invocation implements LuaInvocation, RunningCall {
     const { runtime, values } = this.machine;
     const { thread, plan } = this;
     const { args } = plan;
-    if (this.#state === "aside") return runtime.fengari.lua.lua_resume(thread, runtime.main, 0);
+    if (this.#state !== "fresh") return runtime.fengari.lua.lua_resume(thread, runtime.main, 0);
     this.#state = "aside";
+    const { self } = plan;
     runtime.fengari.ldo.luaD_checkstack(thread, args.length + 2);
     if (thread.ci.top < thread.top + args.length + 2) thread.ci.top = thread.top + args.length + 2;
     // Slots of the stack are overwritten in place, so values that are kept are copied into it.
     runtime.push(thread, runtime.value(plan.function.type, plan.function.value));
-    runtime.push(thread, runtime.value(plan.self.type, plan.self.value));
+    const first = thread.top;
+    if (self !== undefined) runtime.push(thread, runtime.value(self.type, self.value));
     for (const arg of args) runtime.push(thread, values.toLua(arg));
-    return runtime.fengari.lua.lua_resume(thread, runtime.main, args.length + 1);
+    return runtime.fengari.lua.lua_resume(thread, runtime.main, thread.top - first);
   }
 
   #putAside(): LuaStep {
     this.plan.budget.pause();
-    return { kind: "slice" };
+    const { waitsFor } = this.machine.runtime;
+    this.#state = waitsFor === null ? "aside" : "waiting";
+    return waitsFor === null ? { kind: "slice" } : { kind: "wait", request: waitsFor };
   }
 
   #returned(): LuaStep {
@@ -127,12 +145,12 @@ export class Invocation implements LuaInvocation, RunningCall {
   #threw(): LuaStep {
     const { runtime, errors } = this.machine;
     const error = errors.toMoonport(this.thread.stack[this.thread.top - 1]);
-    const object = this.plan.host.object.id;
+    const named = this.#named();
     if (error.source === "class") {
       // A refusal that the class intends; they are many, and a traceback costs more than the call.
-      runtime.log.debug({ object, code: error.code, at: errors.lineOf(this.thread) }, error.message);
+      runtime.log.debug({ ...named, code: error.code, at: errors.lineOf(this.thread) }, error.message);
     } else {
-      runtime.log.warn({ object, code: error.code, traceback: errors.traceback(this.thread) }, error.message);
+      runtime.log.warn({ ...named, code: error.code, traceback: errors.traceback(this.thread) }, error.message);
     }
     return this.#failed(error);
   }
@@ -143,9 +161,14 @@ export class Invocation implements LuaInvocation, RunningCall {
     // The traceback is made with the budget gone, or it would be killed as well.
     meter.reset();
     const error = errors.killed(kind, this.plan.what);
-    const object = this.plan.host.object.id;
-    runtime.log.warn({ object, code: error.code, kind, traceback: errors.traceback(this.thread) }, error.message);
+    const named = this.#named();
+    runtime.log.warn({ ...named, code: error.code, kind, traceback: errors.traceback(this.thread) }, error.message);
     return this.#failed(error);
+  }
+
+  #named(): LogFields {
+    const { subject, id } = this.plan;
+    return { [subject]: id };
   }
 
   #failed(error: MoonportError): LuaStep {

@@ -6,7 +6,7 @@
  */
 import { MoonportError } from "../errors.js";
 import type { Logger } from "../world/logger.js";
-import type { CallHost, LuaLimits, RowCursor } from "./contract.js";
+import type { CallHost, CodeHost, LuaLimits, RowCursor, WaitAnswer, WaitRequest } from "./contract.js";
 import { loadFengari } from "./fengari/load.js";
 import { meter } from "./fengari/meter.js";
 import {
@@ -23,7 +23,9 @@ import {
 
 /** The call that runs now, as host functions see it. */
 export interface RunningCall {
-  readonly host: CallHost;
+  readonly host: CodeHost;
+  /** The object whose method it is; a unit has none. */
+  readonly objectHost: CallHost | undefined;
   readonly thread: LuaState;
   /** Names a method of the object's own class, for timers. */
   readonly methods: ReadonlyMap<string, unknown>;
@@ -49,6 +51,10 @@ export class Runtime {
   readonly active: LuaState[] = [];
   /** Set while a call is being put aside, from the instruction it stands at out to its own thread. */
   pausing = false;
+  /** What the code that is being put aside stands still for; null when only its slice is over. */
+  waitsFor: WaitRequest | null = null;
+  /** What it goes on with. */
+  answer: WaitAnswer | null = null;
   /** Functions that hold a coroutine. */
   readonly carriers = new WeakSet<LuaFunction>();
   /** Set by errors.ts, which needs the runtime first. */
@@ -205,14 +211,24 @@ export class Runtime {
 
   // Host functions
 
-  /** The host of the call that runs. Outside of one, at the top of a class file, it is an error. */
+  /** What the object of the running method offers. */
   host(L: LuaState, what: string): CallHost {
+    const { objectHost } = this.running(L, what);
+    if (objectHost !== undefined) return objectHost;
+    throw MoonportError.of("not_in_unit", `${what} belongs to the methods of objects: a unit has none of it`, {
+      hint: 'call an object\'s method that does it, and wait: Auction("lot-42"):bid("ada", 25)',
+    });
+  }
+
+  /** What methods and units have alike. */
+  codeHost(L: LuaState, what: string): CodeHost {
     return this.running(L, what).host;
   }
 
+  /** The call that runs. Outside of one, at the top of a file, it is an error. */
   running(L: LuaState, what: string): RunningCall {
     if (this.call === null) {
-      throw this.fail(L, `${what} can only be used inside a method, not while the class file loads`);
+      throw this.fail(L, `${what} can only be used inside a method or a unit's function, not while the file loads`);
     }
     // The host takes time that no instruction shows: the clock is looked at more often.
     meter.countdown -= HOST_CALL_STEPS;

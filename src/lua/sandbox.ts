@@ -111,7 +111,7 @@ function lockStrings(runtime: Runtime, string: Table): void {
 }
 
 function random(runtime: Runtime, L: LuaState): number {
-  const fraction = runtime.host(L, "random").random();
+  const fraction = runtime.codeHost(L, "random").random();
   const [first, second] = [argument(L, 1), argument(L, 2)];
   if (first === undefined) return runtime.push(L, runtime.value(TYPE.number, fraction));
   const low = second === undefined ? 1 : whole(runtime, L, first);

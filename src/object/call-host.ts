@@ -9,6 +9,7 @@ import type {
   TimerInfo,
   TimerPlan,
   TimerRequest,
+  WaitRequest,
 } from "../lua/contract.js";
 import type { ObjectDatabase } from "../store/object-database.js";
 import type { ObjectTables } from "../store/object-tables.js";
@@ -162,6 +163,14 @@ export class CallHost implements LuaCallHost {
   destroy(): void {
     this.#assertWriting("destroy");
     this.#destroys = true;
+  }
+
+  mayWait(request: WaitRequest): void {
+    this.#assertOpen();
+    const what = request.kind === "call" ? `${request.className}("${request.key}"):${request.method}` : request.kind;
+    throw MoonportError.of("method_error", `${what}: an object cannot call another and wait`, {
+      hint: `send(...) has it done once this call is committed`,
+    });
   }
 
   random(): number {

@@ -38,7 +38,7 @@ function derived(context: ObjectContext, open: OpenObject, lua: LuaClass): Plain
   const step = invocation.resume();
   host.close();
   if (step.kind === "failed") throw step.error;
-  if (step.kind === "slice") {
+  if (step.kind !== "returned") {
     invocation.abandon();
     throw MoonportError.of("budget_exceeded", "the derivation gave up its slice");
   }

@@ -1,9 +1,9 @@
 /** Running Lua to its end, giving the node's other work its turn between slices. */
+import { assert } from "../errors.js";
 import type { LuaInvocation, LuaStep } from "../lua/contract.js";
 import { type World, yieldTurn } from "../world/world.js";
 
-/** The last step: never `slice`. */
-export type LuaEnd = Exclude<LuaStep, { kind: "slice" }>;
+export type LuaEnd = Extract<LuaStep, { kind: "returned" | "failed" }>;
 
 /**
  * Answers in the same tick when the code ends within its first slice, which nearly every call does.
@@ -15,7 +15,12 @@ export function runLua(
   stillWanted: () => void,
 ): LuaEnd | Promise<LuaEnd> {
   const step = invocation.resume();
-  return step.kind === "slice" ? resumeInSlices(world, invocation, stillWanted) : step;
+  return step.kind === "slice" ? resumeInSlices(world, invocation, stillWanted) : ended(step);
+}
+
+function ended(step: LuaStep): LuaEnd {
+  assert(step.kind === "returned" || step.kind === "failed", "its host lets it wait for nothing");
+  return step;
 }
 
 async function resumeInSlices(
@@ -32,6 +37,6 @@ async function resumeInSlices(
       throw error;
     }
     const step = invocation.resume();
-    if (step.kind !== "slice") return step;
+    if (step.kind !== "slice") return ended(step);
   }
 }

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { LuaErrors } from "../../src/lua/errors.js";
 import { type Table, TYPE } from "../../src/lua/fengari/types.js";
 import { installMoonport } from "../../src/lua/globals/moonport.js";
+import { unitFunctions } from "../../src/lua/globals/outside.js";
 import { Runtime } from "../../src/lua/runtime.js";
 import { type Globals, installLua } from "../../src/lua/sandbox.js";
 import { ThreadPool } from "../../src/lua/thread-pool.js";
@@ -34,7 +35,7 @@ function moonportNames(): string[] {
     names.push(name);
     if (value.type === TYPE.table) walk(name, value.value as Table);
   }
-  return [...names, "class", "caller", "random"];
+  return [...names, ...Object.keys(unitFunctions(machine)), "class", "caller", "random"];
 }
 
 function declared(name: string): boolean {

@@ -115,14 +115,15 @@ export class Effects {
   #timerNamed(L: LuaState, usage: string, plan: TimerPlan, name: string | undefined): number {
     const { runtime } = this.machine;
     return this.#pendingCall(L, "timer", usage, (inner, method) => {
-      const call = runtime.running(inner, "schedule");
-      if (!call.methods.has(method)) {
-        const guess = nearest(method, call.methods.keys() as Iterable<string>);
-        const { className } = call.host.object;
+      const host = runtime.host(inner, "schedule");
+      const { methods } = runtime.running(inner, "schedule");
+      if (!methods.has(method)) {
+        const guess = nearest(method, methods.keys());
+        const { className } = host.object;
         throw runtime.fail(inner, `${className} has no method '${method}'${guess ? `; did you mean '${guess}'?` : ""}`);
       }
       const args = this.#arguments.rest(inner, 2);
-      const id = call.host.scheduleSet({ plan, method, args, ...(name !== undefined && { name }) });
+      const id = host.scheduleSet({ plan, method, args, ...(name !== undefined && { name }) });
       return runtime.push(inner, runtime.number(id));
     });
   }

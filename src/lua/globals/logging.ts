@@ -11,7 +11,7 @@ export function logFunctions(machine: Machine): Record<string, LuaFunction> {
   const functions: Record<string, LuaFunction> = {};
   for (const level of LEVELS) {
     functions[level] = (L) => {
-      machine.runtime.host(L, `log.${level}`).log(level, line(machine, L, " "));
+      machine.runtime.codeHost(L, `log.${level}`).log(level, line(machine, L, " "));
       return 0;
     };
   }
@@ -20,7 +20,7 @@ export function logFunctions(machine: Machine): Record<string, LuaFunction> {
 
 export function printFunction(machine: Machine): LuaFunction {
   return (L) => {
-    machine.runtime.host(L, "print").log("info", line(machine, L, "\t"));
+    machine.runtime.codeHost(L, "print").log("info", line(machine, L, "\t"));
     return 0;
   };
 }

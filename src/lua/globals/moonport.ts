@@ -22,8 +22,8 @@ export function installMoonport(machine: Machine, globals: Globals): void {
   const functions: Record<string, LuaFunction> = {
     ...effects.functions(),
     ...valueFunctions(machine),
-    now: (L) => runtime.push(L, runtime.value(TYPE.number, runtime.host(L, "now").startedMs / 1_000)),
-    uuid: (L) => runtime.push(L, runtime.string(runtime.host(L, "uuid").uuid())),
+    now: (L) => runtime.push(L, runtime.value(TYPE.number, runtime.codeHost(L, "now").startedMs / 1_000)),
+    uuid: (L) => runtime.push(L, runtime.string(runtime.codeHost(L, "uuid").uuid())),
     print: printFunction(machine),
   };
   for (const [name, f] of Object.entries(functions)) globals.set(name, runtime.function(f));
@@ -67,7 +67,8 @@ function jsonFunctions(machine: Machine): Record<string, LuaFunction> {
   };
 }
 
-function encodeJson(value: PlainValue): string {
+/** @throws MoonportError `bad_value` for bytes */
+export function encodeJson(value: PlainValue): string {
   return JSON.stringify(value, (_key, inner: PlainValue) => {
     if (inner instanceof Uint8Array) {
       throw MoonportError.of("bad_value", "JSON has no bytes", { hint: "encode them as text first" });

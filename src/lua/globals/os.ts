@@ -13,7 +13,7 @@ import { Arguments } from "./read-arguments.js";
 export function osFunctions(machine: Machine): Record<string, LuaFunction> {
   const { runtime } = machine;
   const args = new Arguments(machine);
-  const nowSeconds = (L: LuaState): number => runtime.host(L, "os").startedMs / 1_000;
+  const nowSeconds = (L: LuaState): number => runtime.codeHost(L, "os").startedMs / 1_000;
   return {
     time: (L) => {
       const fields = argument(L, 1);

@@ -68,8 +68,9 @@ class SqlFunctions {
   /** A row at a time. The row before is given back to the memory budget: a loop over many rows holds one. */
   #each(L: LuaState): number {
     const { runtime, values } = this.machine;
+    const host = runtime.host(L, "state.sql");
     const call = runtime.running(L, "state.sql");
-    const cursor: RowCursor = call.host.sqlEach(this.#sql(L, "each"), this.#parameters(L));
+    const cursor: RowCursor = host.sqlEach(this.#sql(L, "each"), this.#parameters(L));
     call.cursors.add(cursor);
     const keys = this.#keys(cursor.columns);
     let bytes = 0;

@@ -34,10 +34,11 @@
 ---@field index? string[] columns to query and order by
 ---@field row fun(self: moonport.Class): table derived after every writing call; must be quick and write nothing
 
----Another object. Give it to `send`.
+---Another object. Call its methods and wait for the answer, `Auction("lot-42"):bid("ada", 25)`, or give it to `send`.
 ---@class moonport.Reference
 ---@field class string
 ---@field key string
+---@field [string] fun(self: moonport.Reference, ...: moonport.Value): any
 
 ---Begins a class; the file returns it. `name` is the file's name.
 ---@param name string
@@ -181,6 +182,43 @@ function schedule.move(timer, when) end
 
 ---@return moonport.Timer[]
 function schedule.list() end
+
+-- Units: units/<name>.lua returns `function(request) ... return response end` --------------------------------------------
+
+---@class moonport.Request
+---@field method string "GET", "POST", ...
+---@field path string what follows the unit's name in the address; "/" when nothing does
+---@field query table<string, string|string[]> a list where a name is given more than once
+---@field headers table<string, string> names in lower case; without Authorization
+---@field body any JSON as a value, text as a string, anything else as a blob; nil without a body
+---@field caller moonport.Caller
+
+---What a unit may return: this, or any value, which is sent as JSON with status 200.
+---@class moonport.Response
+---@field status? integer 200 to 599; 200 without
+---@field headers? table<string, string>
+---@field body? any JSON, unless a content-type header says otherwise
+
+---In a unit: waits until everything that its calls have done so far is durable.
+function settle() end
+
+---@class moonport.FetchOptions
+---@field method? string "GET", or "POST" when there is a body
+---@field headers? table<string, string>
+---@field body? string|moonport.Blob
+---@field json? any sent as JSON, in place of a body
+---@field timeout? moonport.Duration
+
+---@class moonport.FetchResponse
+---@field status integer
+---@field headers table<string, string> names in lower case
+---@field body string|moonport.Blob text where it is UTF-8 text, else bytes
+
+---In a unit: asks a host on the allow-list; settles first.
+---@param url string
+---@param options? moonport.FetchOptions
+---@return moonport.FetchResponse
+function fetch(url, options) end
 
 -- The call ------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import type {
   TimerInfo,
   TimerPlan,
   TimerRequest,
+  WaitRequest,
 } from "../../../src/lua/contract.js";
 import { createLuaEngine, type LuaEngineOptions } from "../../../src/lua/engine.js";
 import type { PlainValue, SqlParameters, SqlRows } from "../../../src/values.js";
@@ -53,6 +54,8 @@ export class FakeHost implements CallHost {
   rows: SqlRows = { columns: [], rows: [] };
   cursorsOpen = 0;
   destroyed = false;
+  readonly waits: WaitRequest[] = [];
+  refusesToWait: Error | undefined;
   failure: Error | undefined;
   timerList: TimerInfo[] = [];
 
@@ -126,6 +129,10 @@ export class FakeHost implements CallHost {
   }
   destroy(): void {
     this.destroyed = true;
+  }
+  mayWait(request: WaitRequest): void {
+    if (this.refusesToWait) throw this.refusesToWait;
+    this.waits.push(request);
   }
   random(): number {
     return 0.5;
