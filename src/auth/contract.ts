@@ -1,7 +1,10 @@
 /** Who may do what: the seam between doors and whatever checks tokens. */
 import type { PlainObject } from "../values.js";
 
-/** `read`: reading methods and store reads. `call`: writing methods. `query`: the directory. `admin`: operator's routes. */
+/**
+ * `read`: reading methods, and an object's store where no methods are named. `call`: methods, whatever they do. `query`: the
+ * directory. `admin`: operator's routes.
+ */
 export type Right = "read" | "call" | "send" | "subscribe" | "query" | "unit" | "admin";
 
 /** What is asked for. Absent parts are not part of the question (a unit has no class, an operator's route no method). */
@@ -20,7 +23,7 @@ export interface Principal {
   readonly id?: string;
   /** `caller.claims` in Lua. */
   readonly claims?: PlainObject;
-  /** @throws MoonportError `forbidden` */
+  /** @throws MoonportError `forbidden`, or `unauthenticated` if a token (or another one) might help */
   check(access: Access): void;
 }
 
