@@ -72,6 +72,9 @@ export interface NodeStatus {
   readonly bucket: string;
   readonly residents: number;
   readonly openFiles: number;
+  /** Subscriptions and live views. */
+  readonly subscriptions: number;
+  readonly watchedObjects: number;
   readonly classes: number;
   readonly classErrors: readonly { readonly file: string; readonly message: string }[];
 }

@@ -20,6 +20,9 @@ import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { type Reading, runReading } from "./object/reading.js";
 import type { DeferredOutcome } from "./object/work.js";
+import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
+import { Hub } from "./realtime/hub.js";
+import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
 import { PermitPool } from "./shipping/permits.js";
@@ -34,7 +37,7 @@ const STORE_LIST_MAX = 1_000;
 
 type Phase = "serving" | "stopping" | "stopped";
 
-export class MoonportNode implements NodeApi {
+export class MoonportNode implements NodeApi, LiveApi {
   readonly session: string;
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
@@ -44,6 +47,7 @@ export class MoonportNode implements NodeApi {
   readonly #context: ObjectContext;
   readonly #objects: Objects;
   readonly #empty: EmptyObjects;
+  readonly #hub: Hub;
   #phase: Phase = "serving";
   #stopped: Promise<void> | undefined;
 
@@ -92,10 +96,12 @@ export class MoonportNode implements NodeApi {
       files: this.#files,
       localCopies: new LocalCopies(world.folder, settings.LOCAL_BYTES_MAX),
       observe,
-      landed: () => {},
+      landed: (landing) => this.#hub.landed(landing),
     };
     this.#objects = new Objects(this.#context);
     this.#empty = new EmptyObjects(this.#context);
+    const source = new ObjectSource(this.#context, this.#objects, this.#empty);
+    this.#hub = new Hub({ source, world, settings });
     this.#begin();
   }
 
@@ -127,6 +133,14 @@ export class MoonportNode implements NodeApi {
       return { result: { kind: "returned", value }, settled: Promise.resolve() };
     }
     return this.#objects.callDeferred(object, this.#input(request, access));
+  }
+
+  subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
+    return this.#hub.subscribe(request, sink);
+  }
+
+  view(request: ViewRequest, sink: Sink): Promise<Subscription> {
+    return this.#hub.view(request, sink);
   }
 
   async storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined> {
@@ -169,6 +183,8 @@ export class MoonportNode implements NodeApi {
       bucket: this.#options.bucket.name,
       residents: this.#objects.residents,
       openFiles: this.#files.size,
+      subscriptions: this.#hub.subscriptions,
+      watchedObjects: this.#hub.watchedObjects,
       classes: this.#catalog.list().length,
       classErrors: this.#catalog.faults().map(({ file, error }) => ({ file, message: error.message })),
     };
@@ -177,6 +193,7 @@ export class MoonportNode implements NodeApi {
   /** Takes over the apps' classes between calls; one that does not load keeps its last good version. */
   reload(apps: readonly AppSource[]): void {
     this.#catalog.load(apps);
+    this.#hub.classesChanged();
   }
 
   /**
@@ -201,6 +218,7 @@ export class MoonportNode implements NodeApi {
 
   async #stop(): Promise<void> {
     this.#phase = "stopping";
+    this.#hub.stop();
     const { world, settings, bucket } = this.#options;
     await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
       world.log.error({ error: error.message }, "stopped with writes that have not landed");

@@ -68,6 +68,8 @@ export class FakeNode implements NodeApi {
       bucket: "memory:",
       residents: 0,
       openFiles: 0,
+      subscriptions: 0,
+      watchedObjects: 0,
       classes: 1,
       classErrors: [],
     };

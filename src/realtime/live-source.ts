@@ -1,0 +1,35 @@
+/** What the hub asks of the node's objects. Everything it answers is durable (G1), and nothing stays awake for it. */
+import type { ObjectIdentity } from "../identity.js";
+import type { Caller } from "../lua/contract.js";
+import type { PlainValue } from "../values.js";
+import type { Landing, ReadingCall } from "./contract.js";
+
+export interface StoredEvents {
+  /** In order, from the first one asked for that is still kept. */
+  readonly events: Landing["events"];
+  /** Number of the oldest event still kept; `last + 1` when none is. */
+  readonly first: number;
+  /** Number of the object's last event, 0 before the first. */
+  readonly last: number;
+}
+
+/** A reading method's value, and where the object stood at that very instant. */
+export interface Evaluated {
+  readonly value: PlainValue;
+  /** Number of the last event the value contains. */
+  readonly number: number;
+  readonly seq: number;
+}
+
+export interface LiveSource {
+  /** @throws MoonportError `app_not_found`, `class_not_found`, `class_invalid` */
+  checkClass(object: ObjectIdentity): void;
+  /** @throws MoonportError as {@link checkClass}, `method_not_found`, `not_a_reading_method` */
+  checkReading(object: ObjectIdentity, method: string): void;
+  /** Of the object's class as it is served now; undefined when there is none. */
+  classVersion(object: ObjectIdentity): string | undefined;
+  /** At most `limit` events with a number above `after`. @throws MoonportError `not_durable_yet`, `bucket_failed`, `storage_*` */
+  events(object: ObjectIdentity, after: number, limit: number): Promise<StoredEvents>;
+  /** @throws MoonportError as {@link checkReading} and {@link events}, and whatever the method throws */
+  evaluate(object: ObjectIdentity, reading: ReadingCall, caller: Caller): Promise<Evaluated>;
+}

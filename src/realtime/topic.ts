@@ -1,0 +1,131 @@
+/**
+ * One watched object: who follows its events and views, and the last event that is known to have landed.
+ *
+ * It exists only while somebody watches, and keeps nothing of the object awake. While a subscriber catches up it also keeps
+ * the newest landed events, so that reading the older ones and following the live ones meet without loss: whoever reads a
+ * page late finds what landed meanwhile here, or (when more landed than is kept) reads another page.
+ */
+import type { ObjectIdentity } from "../identity.js";
+import type { Settings } from "../settings/settings.js";
+import type { Delivery, Landing, LiveEvent } from "./contract.js";
+import type { EventSubscription } from "./event-subscription.js";
+import type { LiveSource } from "./live-source.js";
+import type { LiveView } from "./live-view.js";
+
+export type EventDelivery = Extract<Delivery, { kind: "event" }>;
+
+export interface EventPage {
+  readonly events: readonly EventDelivery[];
+  readonly first: number;
+  readonly last: number;
+}
+
+export class Topic {
+  readonly object: ObjectIdentity;
+  readonly subscribers = new Set<EventSubscription>();
+  readonly views = new Map<string, LiveView>();
+  readonly #source: LiveSource;
+  readonly #settings: Pick<Settings, "EVENT_BUFFER_MAX" | "EVENT_PAGE_MAX">;
+  /** Unknown until the first read or landing. */
+  #last: number | undefined;
+  /** Contiguous, ending at `#last`. */
+  #recent: EventDelivery[] = [];
+  #catchingUp = 0;
+  /** Shared by those who resume from the same number at the same time, as all do after a restart. */
+  readonly #reads = new Map<number, Promise<EventPage>>();
+
+  constructor(
+    object: ObjectIdentity,
+    source: LiveSource,
+    settings: Pick<Settings, "EVENT_BUFFER_MAX" | "EVENT_PAGE_MAX">,
+  ) {
+    this.object = object;
+    this.#source = source;
+    this.#settings = settings;
+  }
+
+  get isWatched(): boolean {
+    return this.subscribers.size > 0 || this.views.size > 0;
+  }
+
+  /** Number of the last event that has landed; undefined while nobody asked the object yet. */
+  get last(): number | undefined {
+    return this.#last;
+  }
+
+  /** Keeps recent events from now on, until {@link releaseRecent} was called as often. */
+  holdRecent(): void {
+    this.#catchingUp++;
+  }
+
+  releaseRecent(): void {
+    this.#catchingUp--;
+    if (this.#catchingUp === 0) this.#recent = [];
+  }
+
+  /** The event after `number`, if it is among the recent ones. */
+  recentAfter(number: number): EventDelivery | undefined {
+    const oldest = this.#recent[0]?.event.number;
+    return oldest === undefined ? undefined : this.#recent[number + 1 - oldest];
+  }
+
+  /** The events after `after` as they stand in the object, a bounded page of them. */
+  read(after: number): Promise<EventPage> {
+    const underWay = this.#reads.get(after);
+    if (underWay !== undefined) return underWay;
+    const read = this.#readPage(after, this.#settings.EVENT_PAGE_MAX).finally(() => this.#reads.delete(after));
+    this.#reads.set(after, read);
+    return read;
+  }
+
+  async findLast(): Promise<number> {
+    return this.#last ?? (await this.read(Number.MAX_SAFE_INTEGER)).last;
+  }
+
+  /** An event with this number is known to have landed. */
+  noteLast(number: number): void {
+    if (this.#last !== undefined && number <= this.#last) return;
+    const wasKnown = this.#last !== undefined;
+    this.#last = number;
+    if (wasKnown) this.#lostTrack();
+  }
+
+  landed(landing: Landing): void {
+    for (const event of landing.events) this.#publish(event);
+    if (landing.destroyed) for (const subscriber of this.subscribers) subscriber.objectDestroyed();
+    for (const view of this.views.values()) view.changed();
+  }
+
+  async #readPage(after: number, limit: number): Promise<EventPage> {
+    const { events, first, last } = await this.#source.events(this.object, after, limit);
+    this.noteLast(last);
+    return { events: events.map(deliveryOf), first, last };
+  }
+
+  #publish(event: Landing["events"][number]): void {
+    const { number } = event;
+    if (this.#last !== undefined && number <= this.#last) return;
+    if (this.#last !== undefined && number > this.#last + 1) this.#lostTrack();
+    this.#last = number;
+    if (this.subscribers.size === 0) return;
+    const delivery = deliveryOf(event);
+    if (this.#catchingUp > 0) this.#keep(delivery);
+    for (const subscriber of this.subscribers) subscriber.follow(delivery);
+  }
+
+  /** Events landed that this node was not told of, while the object was in doubt or elsewhere: they stand in its table. */
+  #lostTrack(): void {
+    this.#recent = [];
+    for (const subscriber of this.subscribers) subscriber.fallBehind();
+  }
+
+  #keep(delivery: EventDelivery): void {
+    this.#recent.push(delivery);
+    if (this.#recent.length > this.#settings.EVENT_BUFFER_MAX) this.#recent.shift();
+  }
+}
+
+function deliveryOf({ number, name, data, atMs }: Landing["events"][number]): EventDelivery {
+  const event: LiveEvent = { number, name, data, atMs, encoded: new Map() };
+  return { kind: "event", event };
+}
