@@ -5,8 +5,17 @@ import { expect, it } from "vitest";
 
 const LAYERS: readonly (readonly string[])[] = [
   ["errors", "nearest", "version"],
-  ["identity", "values", "plain-copy", "item-queue", "typed-methods", "world", "settings", "wire"],
-  ["lua/contract", "observation", "node-api", "realtime/contract", "auth/contract", "wire/frames", "wire/codec", "wire/client-frames"],
+  ["identity", "values", "check-options", "plain-copy", "item-queue", "typed-methods", "world", "settings", "wire"],
+  [
+    "lua/contract",
+    "observation",
+    "node-api",
+    "realtime/contract",
+    "auth/contract",
+    "wire/frames",
+    "wire/codec",
+    "wire/client-frames",
+  ],
   ["app-source", "lua", "store", "bucket"],
   ["shipping"],
   ["object"],

@@ -1,0 +1,135 @@
+/**
+ * A client of one node: one connection, and everything that goes over it. Calls and subscriptions outlive the connection;
+ * they wait while there is none and go on when there is one again.
+ */
+import { MoonportError } from "../errors.js";
+import { type RemoteMethods, withMethods } from "../typed-methods.js";
+import { jsonCodec, msgpackCodec } from "../wire/codec.js";
+import { CLOSE_CODES, type ServerFrame } from "../wire/frames.js";
+import { errorOf } from "../wire/problem.js";
+import { Calls, type Wire } from "./calls.js";
+import { type ClientState, Link, type LinkListener, type Loss } from "./link.js";
+import { type AnyMethods, ClientObject, type HandleContext, type RemoteObject } from "./object-handle.js";
+import { type ClientOptions, type ConnectOptions, clientOptions, socketUrl } from "./options.js";
+import type { ClientPlatform } from "./platform.js";
+import { Watches } from "./watch.js";
+
+export class MoonportClient {
+  readonly #options: ClientOptions;
+  readonly #link: Link;
+  readonly #calls: Calls;
+  readonly #watches: Watches;
+  readonly #context: HandleContext;
+  readonly #listeners = new Set<(state: ClientState) => void>();
+  #lastId = 0;
+
+  /** Use `connect`, which knows the platform. @throws MoonportError `bad_option` */
+  constructor(url: string, given: ConnectOptions, platform: ClientPlatform) {
+    const options = clientOptions(given);
+    this.#options = options;
+    const codec = options.codec === "json" ? jsonCodec : msgpackCodec;
+    this.#link = new Link(socketUrl(url), options, codec, platform, this.#listener());
+    const wire = this.#wire();
+    this.#calls = new Calls(options, platform, wire);
+    this.#watches = new Watches(platform, wire);
+    const assertOpen = (): void => this.#assertOpen();
+    this.#context = { options, platform, calls: this.#calls, watches: this.#watches, assertOpen };
+    this.#link.start();
+  }
+
+  /** Where the connection stands. */
+  get state(): ClientState {
+    return this.#link.state;
+  }
+
+  /** Tells of each change of {@link state}. @returns a function that ends it */
+  onStateChange(listener: (state: ClientState) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /**
+   * The object, whether it exists or not: nothing is sent. `Methods` describes the class's methods, for arguments and results
+   * that the compiler checks: `object<AuctionMethods>("Auction", "lot-42").bid("ada", 25)`.
+   */
+  object<Methods extends object = AnyMethods>(className: string, key: string): RemoteObject<Methods> {
+    const target = { app: this.#options.app, class: className, key };
+    const handle = new ClientObject(this.#context, target);
+    const typed = withMethods<ClientObject, AnyMethods>(handle, (method, args) => handle.call(method, args));
+    // What the class returns is known to its author alone: the node says what it is, the type says what it should be.
+    return typed as ClientObject & RemoteMethods<AnyMethods> as unknown as RemoteObject<Methods>;
+  }
+
+  /**
+   * Closes the connection. Loops over subscriptions and views end; calls under way reject, with `outcome_unknown` when they
+   * had been sent. Idempotent.
+   */
+  async close(): Promise<void> {
+    if (this.state.kind === "closed") return;
+    this.#watches.closeAll();
+    this.#calls.failAll(MoonportError.of("caller_gone", "the client was closed"));
+    this.#link.stop();
+  }
+
+  #listener(): LinkListener {
+    return {
+      changed: (state) => this.#tell(state),
+      up: () => {
+        this.#watches.up();
+        this.#calls.up();
+      },
+      frame: (frame) => this.#take(frame),
+      down: (loss) => this.#down(loss),
+      failed: (error) => {
+        this.#watches.failAll(error);
+        this.#calls.failAll(error);
+      },
+    };
+  }
+
+  #wire(): Wire {
+    const link = this.#link;
+    return {
+      get isUp() {
+        return link.state.kind === "open";
+      },
+      nextId: () => ++this.#lastId,
+      send: (frame) => link.send(frame),
+    };
+  }
+
+  #take(frame: Exclude<ServerFrame, { type: "welcome" | "pong" }>): void {
+    switch (frame.type) {
+      case "reply":
+        this.#calls.reply(frame.id, frame.value);
+        return;
+      case "error": {
+        const error = errorOf(frame.error) ?? MoonportError.of("internal", "the node sent an error that is none");
+        if (!this.#calls.fail(frame.id, error)) this.#watches.take(frame);
+        return;
+      }
+      default:
+        this.#watches.take(frame);
+    }
+  }
+
+  #down({ code, error }: Loss): void {
+    if (code === CLOSE_CODES.too_large) {
+      this.#calls.failLargest(MoonportError.of("too_large", `the call's frame is too large: ${error.message}`));
+    }
+    this.#watches.down();
+    this.#calls.down(error);
+  }
+
+  #assertOpen(): void {
+    const { state } = this;
+    if (state.kind !== "closed") return;
+    if (state.error !== undefined) throw state.error;
+    throw MoonportError.of("caller_gone", "the client is closed");
+  }
+
+  /** In a turn of their own: a listener may close the client, and its errors are its own. */
+  #tell(state: ClientState): void {
+    for (const listener of this.#listeners) queueMicrotask(() => listener(state));
+  }
+}

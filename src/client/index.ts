@@ -1,0 +1,36 @@
+/** `moonport/client` in Node, which has no WebSocket of its own before version 22. */
+import { WebSocket } from "ws";
+import { MoonportClient } from "./client.js";
+import type { ConnectOptions } from "./options.js";
+import { platformOf } from "./platform-globals.js";
+
+/** `closeTimeout`, milliseconds: a dead peer never answers the closing handshake. */
+const SOCKET_OPTIONS = { closeTimeout: 2_000, perMessageDeflate: false };
+
+const platform = platformOf((url, protocol) => new WebSocket(url, protocol, SOCKET_OPTIONS));
+
+/**
+ * Begins to connect, and stays connected until {@link MoonportClient.close}.
+ * @param url `ws://127.0.0.1:7070`
+ * @throws MoonportError `bad_option`
+ */
+export function connect(url: string, options: ConnectOptions = {}): MoonportClient {
+  return new MoonportClient(url, options, platform);
+}
+
+export { type ErrorCode, MoonportError } from "../errors.js";
+export type { PlainObject, PlainValue } from "../values.js";
+export type { MoonportClient } from "./client.js";
+export type { ClientState } from "./link.js";
+export type {
+  AnyMethods,
+  CallOptions,
+  ObjectHandle,
+  RemoteObject,
+  Snapshot,
+  SubscribeOptions,
+  ViewOptions,
+} from "./object-handle.js";
+export type { ConnectOptions } from "./options.js";
+export type { Subscription, SubscriptionItem } from "./subscription.js";
+export type { View } from "./view.js";

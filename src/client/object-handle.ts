@@ -1,0 +1,194 @@
+/** One object as a client sees it: calls, subscriptions and live views of it, and its methods by name. */
+import {
+  abortSignal,
+  callback,
+  checkOptions,
+  filledText,
+  listOf,
+  type OptionRule,
+  type OptionRules,
+} from "../check-options.js";
+import { MoonportError } from "../errors.js";
+import { plainCopy } from "../plain-copy.js";
+import type { ReadingCall, SubscribeFrom } from "../realtime/contract.js";
+import type { RemoteMethods } from "../typed-methods.js";
+import type { PlainValue } from "../values.js";
+import type { FrameTarget } from "../wire/frames.js";
+import { uuidv7 } from "../world/world.js";
+import type { Calls } from "./calls.js";
+import { amount, type ClientOptions } from "./options.js";
+import type { ClientPlatform } from "./platform.js";
+import { LiveSubscription, type Subscription } from "./subscription.js";
+import { LiveView, type View } from "./view.js";
+import type { Watches } from "./watch.js";
+
+export interface CallOptions {
+  /** Aborted: the call rejects with the signal's reason; if it has not begun, it does not run. */
+  readonly signal?: AbortSignal;
+  /** How long the call may take in all, milliseconds. Default: the client's. */
+  readonly timeoutMs?: number;
+  /** The id to call under, to ask again for the outcome of an earlier call. Default: a new UUIDv7. */
+  readonly callId?: string;
+}
+
+/** A reading method and its arguments. */
+export interface Snapshot {
+  readonly snapshot: string;
+  readonly args?: readonly unknown[];
+}
+
+export interface SubscribeOptions {
+  /**
+   * Where to begin: with the next event, with those after event number `after`, or with a reading method's value, followed by
+   * the events that it does not contain. Default `"now"`.
+   */
+  readonly from?: "now" | { readonly after: number } | Snapshot;
+  /** Only events of these names; numbers count all of them. */
+  readonly names?: readonly string[];
+  /** Given after a gap, in place of what is no longer kept. Default: the snapshot to begin with, if there is one. */
+  readonly snapshotAfterGap?: Snapshot;
+  /** Aborted: the loop ends. */
+  readonly signal?: AbortSignal;
+}
+
+export interface ViewOptions {
+  /** Told when the method failed; the view then goes on. Without it the loop throws what the class refused. */
+  readonly onError?: (error: MoonportError) => void;
+  /** Aborted: the loop ends. */
+  readonly signal?: AbortSignal;
+}
+
+/** Methods of a class that no types are known of. */
+export interface AnyMethods {
+  [method: string]: (...args: unknown[]) => PlainValue;
+}
+
+type Arguments<Method> = Method extends (...args: infer Args) => unknown ? Readonly<Args> : never;
+type Result<Method> = Method extends (...args: never[]) => infer Value ? Awaited<Value> : never;
+type Name<Methods> = Extract<keyof Methods, string>;
+
+export interface ObjectHandle<Methods> {
+  /** @throws MoonportError what the class threw, or why the call failed; or the signal's reason */
+  call<Method extends Name<Methods>>(
+    method: Method,
+    args?: Arguments<Methods[Method]>,
+    options?: CallOptions,
+  ): Promise<Result<Methods[Method]>>;
+  /** Begins at once, not with the loop. */
+  subscribe(options?: SubscribeOptions): Subscription;
+  /** A reading method's value, and its new value after each write that changed it. */
+  view<Method extends Name<Methods>>(
+    method: Method,
+    args?: Arguments<Methods[Method]>,
+    options?: ViewOptions,
+  ): View<Result<Methods[Method]>>;
+}
+
+/** A handle with the methods of the class on it. */
+export type RemoteObject<Methods> = ObjectHandle<Methods> & RemoteMethods<Omit<Methods, keyof ObjectHandle<Methods>>>;
+
+/** What a handle works with: the client's own parts. */
+export interface HandleContext {
+  readonly options: ClientOptions;
+  readonly platform: ClientPlatform;
+  readonly calls: Calls;
+  readonly watches: Watches;
+  /** @throws MoonportError once the client has closed */
+  assertOpen(): void;
+}
+
+/** Deeper values than any node may be set to take. */
+const DEPTH_MAX = 1_000;
+
+export class ClientObject implements ObjectHandle<AnyMethods> {
+  readonly #context: HandleContext;
+  readonly #target: FrameTarget;
+
+  constructor(context: HandleContext, target: FrameTarget) {
+    this.#context = context;
+    this.#target = target;
+  }
+
+  async call(method: string, args: readonly unknown[] = [], options: CallOptions = {}): Promise<PlainValue> {
+    const { assertOpen, platform, calls, options: defaults } = this.#context;
+    assertOpen();
+    checkOptions("call", options, CALL_RULES);
+    options.signal?.throwIfAborted();
+    return await calls.start({
+      target: this.#target,
+      method,
+      args: plainArguments(args),
+      callId: options.callId ?? uuidv7(platform),
+      timeoutMs: options.timeoutMs ?? defaults.timeoutMs,
+      signal: options.signal,
+    });
+  }
+
+  subscribe(options: SubscribeOptions = {}): Subscription {
+    const { assertOpen, watches, options: defaults } = this.#context;
+    assertOpen();
+    checkOptions("subscribe", options, SUBSCRIBE_RULES);
+    const { names, signal, snapshotAfterGap } = options;
+    const from = subscribeFrom(options.from ?? "now");
+    const beginning = from.kind === "snapshot" ? from.reading : undefined;
+    const request = {
+      target: this.#target,
+      from,
+      names,
+      snapshotAfterGap: snapshotAfterGap === undefined ? beginning : readingOf(snapshotAfterGap),
+      bufferMax: defaults.eventsBufferedMax,
+      signal,
+    };
+    return new LiveSubscription(request, watches);
+  }
+
+  view(method: string, args: readonly unknown[] = [], options: ViewOptions = {}): View<PlainValue> {
+    const { assertOpen, watches } = this.#context;
+    assertOpen();
+    checkOptions("view", options, VIEW_RULES);
+    const { onError, signal } = options;
+    const reading = { method, args: plainArguments(args) };
+    return new LiveView({ target: this.#target, reading, onError, signal }, watches);
+  }
+}
+
+const snapshot: OptionRule = { is: '{ snapshot: "method", args: [...] }', accepts: isSnapshot };
+
+const CALL_RULES: OptionRules<CallOptions> = { signal: abortSignal, timeoutMs: amount, callId: filledText };
+const SUBSCRIBE_RULES: OptionRules<SubscribeOptions> = {
+  from: {
+    is: '"now", { after: number } or { snapshot: "method", args: [...] }',
+    accepts: (value) => value === "now" || isAfter(value) || isSnapshot(value),
+  },
+  names: listOf(filledText, "a list of event names"),
+  snapshotAfterGap: snapshot,
+  signal: abortSignal,
+};
+const VIEW_RULES: OptionRules<ViewOptions> = { onError: callback, signal: abortSignal };
+
+function isSnapshot(value: unknown): value is Snapshot {
+  const { snapshot: method, args = [] } = (value ?? {}) as Partial<Record<keyof Snapshot, unknown>>;
+  return typeof method === "string" && Array.isArray(args);
+}
+
+function isAfter(value: unknown): value is { readonly after: number } {
+  const { after } = (value ?? {}) as { readonly after?: unknown };
+  return Number.isSafeInteger(after) && (after as number) >= 0;
+}
+
+function subscribeFrom(from: NonNullable<SubscribeOptions["from"]>): SubscribeFrom {
+  if (from === "now") return { kind: "now" };
+  if ("after" in from) return { kind: "after", number: from.after };
+  return { kind: "snapshot", reading: readingOf(from) };
+}
+
+function readingOf({ snapshot: method, args = [] }: Snapshot): ReadingCall {
+  return { method, args: plainArguments(args) };
+}
+
+function plainArguments(args: readonly unknown[]): PlainValue[] {
+  if (!Array.isArray(args)) {
+    throw MoonportError.of("bad_value", "the arguments are no array", { hint: 'call("bid", ["ada", 25])' });
+  }
+  return args.map((arg, index) => plainCopy(arg, `argument ${index + 1}`, DEPTH_MAX));
+}
