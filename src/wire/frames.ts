@@ -69,16 +69,23 @@ export type ServerFrame =
   | { readonly type: "ended"; readonly id: number; readonly reason: EndReason; readonly after: number }
   | { readonly type: "pong"; readonly n?: number };
 
-/** Why a node closes a socket. The reason text is the error code, and what to do about it. */
+/** Where a node answers. */
+export const SOCKET_PATH = "/v1/socket";
+
+/**
+ * Why a node closes a socket. The reason text begins with the name here, a colon, and says what was wrong. Beside them stand
+ * RFC 6455's own: 1002 for what is no WebSocket frame, 1007 for text that is not UTF-8.
+ */
 export const CLOSE_CODES = {
-  /** 1001: the node is stopping; connect again. */
+  /** The node is stopping: connect again. */
   stopping: 1001,
+  /** A frame over SOCKET_FRAME_BYTES_MAX. Without a reason text. */
+  too_large: 1009,
   /** A frame that cannot be read, or one out of order. */
   bad_frame: 4400,
   unauthenticated: 4401,
   /** No hello within its time. */
   hello_timeout: 4408,
-  too_large: 4413,
   /** The client does not read: its buffer is full. Connect again and resume. */
   slow: 4429,
   /** No pong within its time: the other side is gone. */

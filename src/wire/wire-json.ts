@@ -4,7 +4,7 @@
  * JSON has no bytes, so bytes travel as `{"$bytes": "<base64>"}`. A table whose only key is really called `$bytes` gains a
  * second dollar sign on the way out and loses it on the way in, so that every value comes back as what it was.
  */
-import { MoonportError } from "../errors.js";
+import { asMoonportError, MoonportError } from "../errors.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { fromBase64, toBase64 } from "./base64.js";
 import { jsonFaultAt, lineAndColumn } from "./json-fault.js";
@@ -20,6 +20,23 @@ const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
  */
 export function parseWireJson(text: string, what: string, depthMax: number): PlainValue {
   return fromWire(parse(text, what), what, depthMax);
+}
+
+/**
+ * The same for a text whose outermost fields matter even when something inside is at fault.
+ * @throws MoonportError `bad_json` with the position
+ */
+export function readWireJson(
+  text: string,
+  what: string,
+  depthMax: number,
+): { readonly value: PlainValue; readonly fault: MoonportError | undefined } {
+  const raw = parse(text, what);
+  try {
+    return { value: fromWire(raw, what, depthMax), fault: undefined };
+  } catch (fault) {
+    return { value: raw, fault: asMoonportError(fault) };
+  }
 }
 
 /** The value as JSON text. */

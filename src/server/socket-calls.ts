@@ -1,0 +1,171 @@
+/**
+ * The calls of one WebSocket.
+ *
+ * At most SOCKET_CALLS_MAX are under way, in the order they came; those that came with them in one read wait here, and the
+ * socket is not read meanwhile. A call that is cancelled, or whose socket is gone, is not run unless it has begun.
+ */
+import { asMoonportError, type MoonportError } from "../errors.js";
+import { checkMethodName, type ObjectIdentity } from "../identity.js";
+import type { Caller } from "../lua/contract.js";
+import type { CallReply, CallRequest, NodeApi } from "../node-api.js";
+import type { PlainValue } from "../values.js";
+
+export interface SocketCallInput {
+  readonly id: number;
+  readonly object: ObjectIdentity;
+  readonly method: string;
+  readonly args: readonly PlainValue[];
+  readonly caller: Caller;
+  readonly callId?: string;
+  readonly timeoutMs?: number;
+  readonly mustRead?: boolean;
+}
+
+export interface SocketCallsOptions {
+  readonly node: NodeApi;
+  readonly callsMax: number;
+  /** Whether there is room for the reply of one more call. */
+  hasRoom(running: number): boolean;
+  replied(id: number, reply: CallReply): void;
+  failed(id: number, error: MoonportError): void;
+  /** A call ended, and none waits any longer. */
+  eased(): void;
+}
+
+export class SocketCalls {
+  readonly #options: SocketCallsOptions;
+  readonly #underWay = new Map<number, SocketCall>();
+  readonly #waiting = new Map<number, SocketCall>();
+  /** In the node: those under way, and those that were cancelled and have not ended yet. */
+  #running = 0;
+  #idle: (() => void) | undefined;
+
+  constructor(options: SocketCallsOptions) {
+    this.#options = options;
+  }
+
+  has(id: number): boolean {
+    return this.#underWay.has(id) || this.#waiting.has(id);
+  }
+
+  get isAtBound(): boolean {
+    return this.#waiting.size > 0 || this.#running >= this.#options.callsMax;
+  }
+
+  get size(): number {
+    return this.#underWay.size + this.#waiting.size;
+  }
+
+  /** @throws MoonportError `bad_name` */
+  begin(input: SocketCallInput): void {
+    checkMethodName(input.method);
+    const call = new SocketCall(input);
+    if (this.#mayRun()) this.#run(call);
+    else this.#waiting.set(call.id, call);
+  }
+
+  /** Nobody waits for its answer any longer. */
+  cancel(id: number): void {
+    if (this.#waiting.delete(id)) return;
+    const call = this.#underWay.get(id);
+    if (call === undefined) return;
+    call.giveUp();
+    this.#ended(call);
+  }
+
+  /** Begins what may begin now. */
+  resume(): void {
+    for (const [id, call] of this.#waiting) {
+      if (!this.#mayRun()) return;
+      this.#waiting.delete(id);
+      this.#run(call);
+    }
+  }
+
+  /** The socket is gone. */
+  giveUpAll(): void {
+    this.#waiting.clear();
+    for (const call of this.#underWay.values()) call.giveUp();
+    this.#underWay.clear();
+    this.#idle?.();
+  }
+
+  /** Those that have not begun are refused; resolves when the others have ended. */
+  drain(refusal: MoonportError): Promise<void> {
+    for (const id of this.#waiting.keys()) this.#options.failed(id, refusal);
+    this.#waiting.clear();
+    if (this.#underWay.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#idle = resolve;
+    });
+  }
+
+  #mayRun(): boolean {
+    return this.#running < this.#options.callsMax && this.#options.hasRoom(this.#running);
+  }
+
+  #run(call: SocketCall): void {
+    this.#running++;
+    this.#underWay.set(call.id, call);
+    this.#options.node.call(call).then(
+      (reply) => {
+        if (this.#ended(call)) this.#options.replied(call.id, reply);
+        this.#next();
+      },
+      (error: unknown) => {
+        if (this.#ended(call)) this.#options.failed(call.id, asMoonportError(error));
+        this.#next();
+      },
+    );
+  }
+
+  /** False when it was cancelled before, its number perhaps given to another. */
+  #ended(call: SocketCall): boolean {
+    if (this.#underWay.get(call.id) !== call) return false;
+    this.#underWay.delete(call.id);
+    return true;
+  }
+
+  #next(): void {
+    this.#running--;
+    if (this.#waiting.size > 0) this.resume();
+    if (this.#waiting.size === 0) this.#options.eased();
+    if (this.#underWay.size === 0) this.#idle?.();
+  }
+}
+
+class SocketCall implements CallRequest {
+  readonly id: number;
+  readonly object: ObjectIdentity;
+  readonly method: string;
+  readonly args: readonly PlainValue[];
+  readonly caller: Caller;
+  readonly callId?: string;
+  readonly timeoutMs?: number;
+  readonly mustRead?: boolean;
+  #gone: AbortController | undefined;
+  #isGone = false;
+
+  constructor(input: SocketCallInput) {
+    this.id = input.id;
+    this.object = input.object;
+    this.method = input.method;
+    this.args = input.args;
+    this.caller = input.caller;
+    if (input.callId !== undefined) this.callId = input.callId;
+    if (input.timeoutMs !== undefined) this.timeoutMs = input.timeoutMs;
+    if (input.mustRead !== undefined) this.mustRead = input.mustRead;
+  }
+
+  /** Made when somebody asks: a read beside the mailbox never does, and it would cost a good part of such a read. */
+  get signal(): AbortSignal {
+    this.#gone ??= new AbortController();
+    if (this.#isGone) this.#gone.abort();
+    return this.#gone.signal;
+  }
+
+  giveUp(): void {
+    this.#isGone = true;
+    this.#gone?.abort();
+  }
+}
