@@ -24,6 +24,7 @@ export class FilePool {
   readonly #waitMs: number;
   /** In order of last use. */
   readonly #open = new Set<FileHolder>();
+  #newest: FileHolder | undefined;
   readonly #waiters: Waiter[] = [];
 
   constructor(world: Pick<World, "timers">, max: number, waitMs: number) {
@@ -39,7 +40,7 @@ export class FilePool {
   /** Resolves when the holder may open its file. @throws MoonportError `node_full` when none came free in time */
   acquire(holder: FileHolder): Promise<void> | undefined {
     if (this.#waiters.length === 0 && (this.#open.size < this.#max || this.#makeRoom())) {
-      this.#open.add(holder);
+      this.#admit(holder);
       return undefined;
     }
     return new Promise((resolve, reject) => {
@@ -53,19 +54,26 @@ export class FilePool {
   }
 
   touch(holder: FileHolder): void {
-    if (!this.#open.delete(holder)) return;
+    if (holder === this.#newest || !this.#open.delete(holder)) return;
     this.#open.add(holder);
+    this.#newest = holder;
   }
 
   /** The holder has closed its file. */
   release(holder: FileHolder): void {
     this.#open.delete(holder);
+    if (holder === this.#newest) this.#newest = undefined;
     this.#grantNext();
   }
 
   /** The holder could close its file now; it does when somebody waits for it. */
   offer(holder: FileHolder): void {
     if (this.#waiters.length > 0 && this.#open.has(holder)) holder.tryCloseFile();
+  }
+
+  #admit(holder: FileHolder): void {
+    this.#open.add(holder);
+    this.#newest = holder;
   }
 
   #makeRoom(): boolean {
@@ -78,7 +86,7 @@ export class FilePool {
       const waiter = this.#waiters.shift();
       if (waiter === undefined) return;
       waiter.timer.cancel();
-      this.#open.add(waiter.holder);
+      this.#admit(waiter.holder);
       waiter.grant();
     }
   }

@@ -21,6 +21,7 @@ export class Objects {
   readonly #context: ObjectContext;
   /** In order of last use. */
   readonly #residents = new Map<string, ResidentObject>();
+  #newest: ResidentObject | undefined;
   #sweep: Timer | undefined;
   #isClosing = false;
 
@@ -120,6 +121,7 @@ export class Objects {
     if (this.#residents.size >= this.#context.settings.NODE_RESIDENT_MAX) this.#makeRoom();
     const resident = new ResidentObject(this.#context, object, (used) => this.#used(used));
     this.#residents.set(object.id, resident);
+    this.#newest = resident;
     return resident;
   }
 
@@ -136,8 +138,9 @@ export class Objects {
   }
 
   #used(resident: ResidentObject): void {
-    if (!this.#residents.delete(resident.object.id)) return;
+    if (resident === this.#newest || !this.#residents.delete(resident.object.id)) return;
     this.#residents.set(resident.object.id, resident);
+    this.#newest = resident;
   }
 
   #armSweep(): void {

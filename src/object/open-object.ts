@@ -42,6 +42,7 @@ export class OpenObject {
   readonly #events: OpenObjectEvents;
   /** Last committed seq. */
   #committedSeq: number;
+  #lastHashed: { readonly callId: string; readonly args: readonly PlainValue[]; readonly hash: Uint8Array } | undefined;
   /** Events committed and not yet landed, for whoever watches the node (G1). */
   #unlandedEvents: EmittedEvent[] = [];
 
@@ -133,7 +134,7 @@ export class OpenObject {
     method: string,
     args: readonly PlainValue[],
   ): { value: PlainValue; seq: number } | undefined {
-    const found = this.tables.callIds.lookup(callId, method, hashArguments(args));
+    const found = this.tables.callIds.lookup(callId, method, this.#argsHash(callId, args));
     switch (found.kind) {
       case "unknown":
         return undefined;
@@ -152,7 +153,16 @@ export class OpenObject {
 
   recordReply(callId: string, method: string, args: readonly PlainValue[], reply: PlainValue, seq: number): void {
     const atMs = this.#context.world.clock.wallMs();
-    this.tables.callIds.record({ id: callId, method, argsHash: hashArguments(args), reply, seq, atMs });
+    this.tables.callIds.record({ id: callId, method, argsHash: this.#argsHash(callId, args), reply, seq, atMs });
+  }
+
+  /** A call's arguments are hashed for the lookup and again for the record. */
+  #argsHash(callId: string, args: readonly PlainValue[]): Uint8Array {
+    const last = this.#lastHashed;
+    if (last !== undefined && last.callId === callId && last.args === args) return last.hash;
+    const hash = hashArguments(args);
+    this.#lastHashed = { callId, args, hash };
+    return hash;
   }
 
   /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */

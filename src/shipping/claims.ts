@@ -6,7 +6,7 @@
  * forgotten one is read again and recognised by the session that wrote it.
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
-import type { Bucket, Version } from "../bucket/bucket.js";
+import type { Bucket, BucketObject, Version } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
@@ -49,6 +49,8 @@ type ClaimSettings = Pick<
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
 const RACES_MAX = 3;
+/** Peeks remembered for the claim that follows. */
+const PEEKED_MAX = 256;
 
 export class Claims {
   readonly #world: World;
@@ -57,6 +59,7 @@ export class Claims {
   readonly #settings: ClaimSettings;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
+  readonly #peeked = new Map<string, BucketObject>();
 
   constructor(world: World, bucket: Bucket, session: string, settings: ClaimSettings) {
     this.#world = world;
@@ -90,6 +93,8 @@ export class Claims {
     const known = this.#held.get(object.id);
     if (known !== undefined) return known.manifest;
     const found = await this.#bucket.get(new ObjectKeys(object).manifest);
+    if (this.#peeked.size >= PEEKED_MAX) this.#peeked.clear();
+    if (found !== undefined) this.#peeked.set(object.id, found);
     return found && decodeManifest(object.id, found.bytes);
   }
 
@@ -100,7 +105,7 @@ export class Claims {
 
   async #tryClaim(object: ObjectIdentity): Promise<Claim | undefined> {
     const keys = new ObjectKeys(object);
-    const found = await this.#bucket.get(keys.manifest);
+    const found = this.#takePeeked(object) ?? (await this.#bucket.get(keys.manifest));
     const rid = uuidv7(this.#world);
     const before = found && decodeManifest(object.id, found.bytes);
     if (found && before && before.owner === this.#session && !before.destroyed) {
@@ -115,6 +120,16 @@ export class Claims {
     };
     const result = await this.#untilResolved(write);
     return result.kind === "landed" ? new Claim(object, next, result.version) : undefined;
+  }
+
+  /**
+   * A claim mostly follows a peek. One that is out of date loses its compare-and-swap and reads again; but one that names
+   * this session would be adopted without any, so only a fresh reading may.
+   */
+  #takePeeked(object: ObjectIdentity): BucketObject | undefined {
+    const peeked = this.#peeked.get(object.id);
+    this.#peeked.delete(object.id);
+    return peeked && decodeManifest(object.id, peeked.bytes).owner !== this.#session ? peeked : undefined;
   }
 
   #untilResolved(write: ResolvableWrite): Promise<ResolvedWrite> {

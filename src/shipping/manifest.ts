@@ -81,7 +81,8 @@ export function withSegment(
   rid: string,
   kept = manifest.segments.length,
 ): Manifest {
-  return { ...manifest, ...position, rid, segments: [...manifest.segments.slice(0, kept), segment] };
+  const before = kept === manifest.segments.length ? manifest.segments : manifest.segments.slice(0, kept);
+  return { ...manifest, ...position, rid, segments: appended(before, segment) };
 }
 
 /** A snapshot landed: it replaces everything before it. */
@@ -117,12 +118,31 @@ export function segmentBytes(manifest: Manifest): number {
 /** Compact JSON: small, readable in any bucket browser. Entries are arrays: [epoch, ...numbers, bytes]. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   const { snapshot, segments, ...rest } = manifest;
-  const document = {
-    ...rest,
-    snapshot: snapshot && [snapshot.epoch, snapshot.seq, snapshot.bytes],
-    segments: segments.map((segment) => [segment.epoch, segment.fromSeq, segment.toSeq, segment.bytes]),
-  };
-  return Buffer.from(JSON.stringify(document), "utf8");
+  const document = { ...rest, snapshot: snapshot && [snapshot.epoch, snapshot.seq, snapshot.bytes] };
+  const text = JSON.stringify(document);
+  return Buffer.from(`${text.slice(0, -1)},"segments":[${segmentsText(segments)}]}`, "utf8");
+}
+
+/** The text of a list, from that of the list it grew out of: each flight adds one entry to up to COMPACT_SEGMENTS_MAX. */
+const segmentTexts = new WeakMap<readonly SegmentEntry[], string>();
+
+function segmentsText(segments: readonly SegmentEntry[]): string {
+  const known = segmentTexts.get(segments);
+  if (known !== undefined) return known;
+  const text = segments.map(entryText).join(",");
+  segmentTexts.set(segments, text);
+  return text;
+}
+
+function appended(segments: readonly SegmentEntry[], entry: SegmentEntry): readonly SegmentEntry[] {
+  const longer = [...segments, entry];
+  const text = segmentsText(segments);
+  segmentTexts.set(longer, text === "" ? entryText(entry) : `${text},${entryText(entry)}`);
+  return longer;
+}
+
+function entryText({ epoch, fromSeq, toSeq, bytes }: SegmentEntry): string {
+  return `[${epoch},${fromSeq},${toSeq},${bytes}]`;
 }
 
 /** @throws MoonportError `object_corrupt` when the bytes are no manifest of this object, or name a history with a gap */

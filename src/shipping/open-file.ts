@@ -72,15 +72,38 @@ async function restore(world: World, bucket: Bucket, claim: Claim, path: string)
       for await (const part of parts) assembler.addSnapshotPart(part);
       assembler.endSnapshot(manifest.snapshot);
     }
-    for (const segment of manifest.segments) {
-      const found = await bucket.get(keys.segment(segment));
-      if (found === undefined) throw missing(claim, keys.segment(segment));
-      assembler.addSegment(found.bytes);
+    for await (const segment of readAhead(manifest.segments, (one) => bucket.get(keys.segment(one)))) {
+      if (segment.value === undefined) throw missing(claim, keys.segment(segment.of));
+      assembler.addSegment(segment.value.bytes);
     }
     return assembler.finish(manifest);
   } catch (error) {
     assembler.abort();
     throw error;
+  }
+}
+
+/** Requests under way at once while a history is read. */
+const READ_AHEAD = 8;
+
+/** The answers in order, while the next ones are on their way. */
+async function* readAhead<T, R>(
+  items: readonly T[],
+  read: (item: T) => Promise<R>,
+): AsyncGenerator<{ readonly of: T; readonly value: R }> {
+  const underWay: { readonly of: T; readonly answer: Promise<R> }[] = [];
+  let next = 0;
+  for (;;) {
+    while (underWay.length < READ_AHEAD && next < items.length) {
+      const of = items[next++] as T;
+      const answer = read(of);
+      // A failure is met where its turn comes, unless an earlier one has ended the reading.
+      answer.catch(() => {});
+      underWay.push({ of, answer });
+    }
+    const first = underWay.shift();
+    if (first === undefined) return;
+    yield { of: first.of, value: await first.answer };
   }
 }
 

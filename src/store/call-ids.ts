@@ -45,6 +45,7 @@ export class CallIds {
   readonly #meta: Meta;
   readonly #limits: CallIdLimits;
   #last: number | undefined;
+  #lastStored: { readonly id: string; readonly stored: string | Uint8Array } | undefined;
 
   constructor(database: ObjectDatabase, tables: KernelTables, meta: Meta, limits: CallIdLimits) {
     this.#database = database;
@@ -61,7 +62,7 @@ export class CallIds {
 
   lookup(id: string, method: string, argsHash: Uint8Array): CallLookup {
     const row = this.#tables.has("_mp_call")
-      ? this.#database.kernel("SELECT method, args, reply, seq FROM _mp_call WHERE id = ?").get(storedId(id))
+      ? this.#database.kernel("SELECT method, args, reply, seq FROM _mp_call WHERE id = ?").get(this.#stored(id))
       : undefined;
     if (row === undefined) return this.#isExpired(id) ? { kind: "expired" } : { kind: "unknown" };
     const [recordedMethod, recordedHash, reply, seq] = row;
@@ -77,7 +78,7 @@ export class CallIds {
     const number = this.#lastNumber() + 1;
     this.#database
       .kernel("INSERT INTO _mp_call VALUES (?, ?, ?, ?, ?, ?, ?)")
-      .run(number, storedId(call.id), call.method, call.argsHash, reply, call.seq, call.atMs);
+      .run(number, this.#stored(call.id), call.method, call.argsHash, reply, call.seq, call.atMs);
     this.#last = number;
     if (number % PRUNE_EVERY === 0) this.prune(call.atMs);
   }
@@ -92,10 +93,13 @@ export class CallIds {
     if (!this.#tables.has("_mp_call")) return 0;
     const keptAbove = this.#lastNumber() - this.#limits.CALL_ID_ROWS_MAX;
     const keptSinceMs = nowMs - this.#limits.CALL_ID_RETENTION_MS;
-    const oldest = this.#database.kernel("SELECT n, at_ms, id FROM _mp_call ORDER BY n LIMIT ?").all(PRUNE_ROWS);
+    const oldest = this.#database.kernel("SELECT n, at_ms, id FROM _mp_call ORDER BY n LIMIT ?");
+    // Mostly nothing is due: then one row tells.
+    const [first, firstMs] = oldest.get(1) ?? [];
+    if (first === undefined || (Number(first) > keptAbove && Number(firstMs) >= keptSinceMs)) return 0;
     let through = 0;
     let prunedMs = this.#meta.get("call_pruned_ms") ?? 0;
-    for (const [n, atMs, id] of oldest) {
+    for (const [n, atMs, id] of oldest.all(PRUNE_ROWS)) {
       const isKept = Number(n) > keptAbove && Number(atMs) >= keptSinceMs;
       // The newest record stays, for its number: numbers are never used twice.
       if (isKept || Number(n) === this.#lastNumber()) break;
@@ -107,9 +111,15 @@ export class CallIds {
     return this.#database.kernel("DELETE FROM _mp_call WHERE n <= ?").run(through);
   }
 
+  /** An id is looked up and then recorded: the second time its stored form is known. */
+  #stored(id: string): string | Uint8Array {
+    if (this.#lastStored?.id !== id) this.#lastStored = { id, stored: storedId(id) };
+    return this.#lastStored.stored;
+  }
+
   #isExpired(id: string): boolean {
     const prunedMs = this.#meta.get("call_pruned_ms") ?? 0;
-    const timeMs = timeOfStoredId(storedId(id));
+    const timeMs = timeOfStoredId(this.#stored(id));
     return timeMs > 0 && timeMs <= prunedMs;
   }
 
@@ -119,10 +129,26 @@ export class CallIds {
   }
 }
 
-/** What a repeat of a call must match besides its method. Maps count as equal whatever the order of their keys. */
+/**
+ * What a repeat of a call must match besides its method: the encoded arguments themselves where they are short, else their
+ * hash; the first byte tells which. Maps count as equal whatever the order of their keys.
+ */
 export function hashArguments(args: readonly PlainValue[]): Uint8Array {
-  const bytes = encodeValue(args.map(inKeyOrder), Number.POSITIVE_INFINITY, "the arguments");
-  return new Uint8Array(createHash("sha256").update(bytes).digest().subarray(0, HASH_BYTES));
+  const bytes = encodeValue(
+    args.some(isTable) ? args.map(inKeyOrder) : [...args],
+    Number.POSITIVE_INFINITY,
+    "the arguments",
+  );
+  const isShort = bytes.length <= HASH_BYTES;
+  const body = isShort ? bytes : createHash("sha256").update(bytes).digest().subarray(0, HASH_BYTES);
+  const marked = new Uint8Array(1 + body.length);
+  marked[0] = isShort ? 0 : 1;
+  marked.set(body, 1);
+  return marked;
+}
+
+function isTable(value: PlainValue): boolean {
+  return typeof value === "object" && value !== null && !(value instanceof Uint8Array);
 }
 
 function inKeyOrder(value: PlainValue): PlainValue {
@@ -135,7 +161,9 @@ function inKeyOrder(value: PlainValue): PlainValue {
 
 /** A UUID as its 16 bytes, which halves the index; anything else as text. */
 function storedId(id: string): string | Uint8Array {
-  return UUID.test(id) ? Buffer.from(id.replaceAll("-", ""), "hex") : id;
+  if (!UUID.test(id)) return id;
+  const digits = id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
+  return Buffer.from(digits, "hex");
 }
 
 /** The time in a UUIDv7, milliseconds; 0 for an id that carries none. */

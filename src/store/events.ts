@@ -109,9 +109,12 @@ export class Events {
     if (!this.#tables.has("_mp_event")) return 0;
     const byCount = this.last - this.#limits.EVENT_ROWS_MAX;
     const keptSinceMs = nowMs - this.#limits.EVENT_RETENTION_MS;
-    const oldest = this.#database.kernel("SELECT n, at_ms FROM _mp_event ORDER BY n LIMIT ?").all(PRUNE_ROWS);
+    const oldest = this.#database.kernel("SELECT n, at_ms FROM _mp_event ORDER BY n LIMIT ?");
+    // Mostly nothing is due: then one row tells.
+    const [n, atMs] = oldest.get(1) ?? [];
+    if (n === undefined || (Number(n) > byCount && Number(atMs) >= keptSinceMs)) return 0;
     let through = 0;
-    for (const [n, atMs] of oldest) {
+    for (const [n, atMs] of oldest.all(PRUNE_ROWS)) {
       if (Number(n) > byCount && Number(atMs) >= keptSinceMs) break;
       through = Number(n);
     }

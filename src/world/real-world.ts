@@ -32,9 +32,22 @@ const realTimers: Timers = {
   },
 };
 
+/** One draw from the system serves many small ones. */
+const POOL_BYTES = 4_096;
+let pool = new Uint8Array(0);
+let poolUsed = 0;
+
 const realRandom: Random = {
   fraction: () => Math.random(),
-  bytes: (count) => new Uint8Array(randomBytes(count)),
+  bytes: (count) => {
+    if (count > POOL_BYTES) return new Uint8Array(randomBytes(count));
+    if (poolUsed + count > pool.length) {
+      pool = new Uint8Array(randomBytes(POOL_BYTES));
+      poolUsed = 0;
+    }
+    poolUsed += count;
+    return pool.slice(poolUsed - count, poolUsed);
+  },
 };
 
 /** @param root the data folder; it is created when first written to */
