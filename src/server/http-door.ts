@@ -16,22 +16,27 @@ import type { Settings } from "../settings/settings.js";
 import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "../wire/problem.js";
 import type { World } from "../world/world.js";
 import { bearerToken } from "./bearer.js";
+import { Connections } from "./connections.js";
+import { challenge, doorError, listenError, malformed } from "./door-errors.js";
 import type { HttpAnswer, HttpHandler, HttpOperation, UpgradeHandler } from "./http-handler.js";
-import { checkLocalRequest, loopbackAddress, plainAddress } from "./loopback.js";
+import { loopbackAddress, plainAddress } from "./loopback.js";
 import { operationsHandler } from "./operations.js";
+import { Origins } from "./origins.js";
 import { rawProblem } from "./raw-answer.js";
 import { type RequestLine, requestLineOf, routeNotFound } from "./request-line.js";
 
 export interface HttpDoorOptions {
   readonly node: NodeApi;
   readonly settings: Settings;
-  readonly world: Pick<World, "timers" | "log">;
+  readonly world: Pick<World, "clock" | "timers" | "log">;
   /** A loopback address, unless there is auth. */
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
   /** Default: none, everybody may do everything. */
   readonly auth?: Authenticator;
+  /** Origins whose pages may reach the node, and read its answers; see {@link Origins}. */
+  readonly allowOrigins?: readonly string[];
   /** Asked before the door's own operations, in order. */
   readonly handlers?: readonly HttpHandler[];
   readonly upgrades?: readonly UpgradeHandler[];
@@ -56,14 +61,18 @@ const PATH_PART_CHARACTERS_MAX = 16_384;
 export class HttpDoor {
   readonly #options: HttpDoorOptions;
   readonly #auth: Authenticator;
+  readonly #origins: Origins;
   readonly #handlers: readonly HttpHandler[];
   readonly #upgrades: readonly UpgradeHandler[];
   #server: FastifyInstance | undefined;
+  #connections: Connections | undefined;
   #stopping = false;
 
+  /** @throws MoonportError `bad_option` for what is no origin */
   constructor(options: HttpDoorOptions) {
     this.#options = options;
     this.#auth = options.auth ?? openAuthenticator;
+    this.#origins = new Origins(this.#auth.isOpen, options.allowOrigins ?? []);
     this.#handlers = [...(options.handlers ?? []), operationsHandler(options)];
     this.#upgrades = options.upgrades ?? [];
   }
@@ -76,6 +85,7 @@ export class HttpDoor {
     try {
       await server.listen({ host, port });
     } catch (cause) {
+      this.#connections?.stop();
       await server.close();
       throw listenError(cause, host, port);
     }
@@ -95,6 +105,7 @@ export class HttpDoor {
     for (const handler of this.#handlers) handler.stop?.();
     await Promise.all(this.#upgrades.map((upgrade) => upgrade.stop()));
     await server.close();
+    this.#connections?.stop();
     force.cancel();
   }
 
@@ -103,8 +114,14 @@ export class HttpDoor {
     const server = Fastify({
       logger: false,
       bodyLimit: settings.HTTP_BODY_BYTES_MAX,
-      // For receiving a request: one that trickles in must not hold a connection for ever.
-      requestTimeout: settings.CALL_TIMEOUT_MS,
+      // One that trickles in must not hold a connection for ever.
+      requestTimeout: settings.HTTP_REQUEST_MS,
+      keepAliveTimeout: settings.HTTP_IDLE_MS,
+      http: {
+        maxHeaderSize: settings.HTTP_HEADER_BYTES_MAX,
+        headersTimeout: Math.min(settings.HTTP_HEADER_MS, settings.HTTP_REQUEST_MS),
+        connectionsCheckingInterval: Math.min(1_000, settings.HTTP_HEADER_MS, settings.HTTP_REQUEST_MS),
+      },
       forceCloseConnections: "idle",
       return503OnClosing: false,
       routerOptions: { maxParamLength: PATH_PART_CHARACTERS_MAX },
@@ -113,16 +130,26 @@ export class HttpDoor {
       frameworkErrors: (error, _request, reply) => this.#fail(reply, error),
       clientErrorHandler: (error, socket) => {
         world.log.debug({ error: error.code }, "a connection sent no HTTP");
-        if (socket.writable) socket.end(rawProblem(malformed(error.code)));
+        const isMidAnswer = connections.isAnswering(socket);
+        if (socket.writable && !isMidAnswer) socket.end(rawProblem(malformed(error.code, settings)));
         else socket.destroy();
       },
     });
-    server.server.maxConnections = settings.HTTP_CONNECTIONS_MAX;
+    const connections = new Connections(server.server, settings, world);
+    this.#connections = connections;
+    // Headers are bounded by their bytes. Beyond a number of them the library would drop some without a word.
+    server.server.maxHeadersCount = 0;
     server.removeAllContentTypeParsers();
     server.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
     server.setErrorHandler((error, _request, reply) => this.#fail(reply, error));
     server.decorateRequest("admitted", null);
     server.addHook("onRequest", async (request, reply) => {
+      const { headers, raw } = request;
+      connections.check(raw.socket);
+      this.#origins.check(headers);
+      reply.headers(this.#origins.headers(headers));
+      const preflight = this.#origins.preflight(request.method, headers);
+      if (preflight !== undefined) return reply.code(204).headers(preflight).send();
       request.admitted = this.#admit(request, reply);
     });
     server.setNotFoundHandler((request, reply) => this.#answer(request, reply));
@@ -134,7 +161,6 @@ export class HttpDoor {
   }
 
   #admit({ raw, headers }: FastifyRequest, reply: FastifyReply): Admitted {
-    checkLocalRequest(headers.host, headers.origin);
     const line = requestLineOf(raw.method ?? "GET", raw.url ?? "/");
     const operation = this.#operationOf(line);
     if (this.#stopping) {
@@ -165,7 +191,7 @@ export class HttpDoor {
         headers,
         body: Buffer.isBuffer(body) ? body : undefined,
         principal: admitted.principal,
-        gone: goneSignal(reply),
+        gone: this.#goneSignal(reply),
         isStopping: this.#stopping,
       });
       return this.#send(reply, answer);
@@ -183,7 +209,8 @@ export class HttpDoor {
     }
     try {
       if (this.#stopping) throw stopping();
-      checkLocalRequest(request.headers.host, request.headers.origin);
+      this.#connections?.check(request.socket);
+      this.#origins.check(request.headers);
       const url = request.url ?? "/";
       const upgrade = this.#upgrades.find(({ path }) => path === url.split("?", 1)[0]);
       if (upgrade === undefined) throw routeNotFound(url);
@@ -209,6 +236,18 @@ export class HttpDoor {
       .send(answer.body);
   }
 
+  /** Aborted when the connection closes before the answer is written. */
+  #goneSignal({ raw }: FastifyReply): AbortSignal {
+    const gone = new AbortController();
+    const { socket } = raw;
+    if (socket !== null) this.#connections?.answering(socket);
+    raw.once("close", () => {
+      if (socket !== null) this.#connections?.answered(socket);
+      if (!raw.writableFinished) gone.abort();
+    });
+    return gone.signal;
+  }
+
   #fail(reply: FastifyReply, thrown: unknown): FastifyReply {
     const error = doorError(thrown, this.#options.settings);
     if (error.code === "internal") {
@@ -221,6 +260,9 @@ export class HttpDoor {
     const allowed = error.code === "method_not_allowed" ? error.details?.allow : undefined;
     if (Array.isArray(allowed)) reply.header("allow", allowed.join(", "));
     if (error.code === "not_a_reading_method") reply.header("allow", "POST");
+    if (error.code === "unauthenticated") reply.header("www-authenticate", challenge(reply.request.headers));
+    // What is left of a body that nobody wants is not worth reading.
+    if (error.code === "node_full" || error.code === "too_large") reply.header("connection", "close");
     return reply
       .code(error.entry.status)
       .headers({ ...STANDING_HEADERS, "content-type": PROBLEM_TYPE })
@@ -229,50 +271,6 @@ export class HttpDoor {
 }
 
 const STANDING_HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
-
-/** Aborted when the connection closes before the reply is written. */
-function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once("close", () => {
-    if (!reply.raw.writableFinished) gone.abort();
-  });
-  return gone.signal;
-}
-
-/** What the HTTP library throws is the request's fault when it says so, and ours otherwise. */
-function doorError(thrown: unknown, settings: Settings): MoonportError {
-  if (thrown instanceof MoonportError) return thrown;
-  const { code, statusCode, message } = thrown as { code?: string; statusCode?: number; message?: string };
-  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
-    return MoonportError.of("too_large", `the body is larger than ${settings.HTTP_BODY_BYTES_MAX} bytes`, {
-      hint: "the limit is HTTP_BODY_BYTES_MAX",
-    });
-  }
-  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
-    return MoonportError.of("bad_request", message ?? "the request is malformed", { cause: thrown });
-  }
-  return asMoonportError(thrown);
-}
-
-function listenError(cause: unknown, host: string, port: number): MoonportError {
-  const errno = (cause as NodeJS.ErrnoException).code;
-  if (errno === "EADDRINUSE") {
-    return MoonportError.of("address_in_use", `${host}:${port} is taken by another process`, {
-      cause,
-      hint: "--port 0 picks a free one",
-    });
-  }
-  if (errno === "EADDRNOTAVAIL" || errno === "EACCES" || errno === "EAFNOSUPPORT") {
-    return MoonportError.of("bad_option", `cannot listen on ${host}:${port} (${errno})`, { cause });
-  }
-  return asMoonportError(cause);
-}
-
-/** For bytes that are no HTTP request. */
-function malformed(errno: string | undefined): MoonportError {
-  const reason = errno === "HPE_HEADER_OVERFLOW" ? "the headers are too large" : "this is not an HTTP/1.1 request";
-  return MoonportError.of("bad_request", reason);
-}
 
 function stopping(): MoonportError {
   return MoonportError.of("node_stopping", "the node is shutting down");

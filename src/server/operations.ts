@@ -2,26 +2,25 @@
  * The node's own operations over HTTP, from route, headers and body to the answer. No sockets here: what comes in is checked,
  * handed to the node, and what the node says is put into JSON.
  */
-import type { IncomingHttpHeaders } from "node:http";
 import type { Principal } from "../auth/contract.js";
 import { callAs, checkAny, checkMethod, type Target } from "../auth/principal-calls.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
 import type { NodeApi } from "../node-api.js";
-import { SETTINGS, type Settings } from "../settings/settings.js";
+import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
-import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER } from "../wire/http-headers.js";
+import { SEQ_HEADER } from "../wire/http-headers.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
+import type { World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
+import { callIdOf, timeoutOf } from "./request-headers.js";
 import { type ObjectPath, type Route, routeOf } from "./routes.js";
 
 export interface OperationsContext {
   readonly node: NodeApi;
   readonly settings: Settings;
+  readonly world: Pick<World, "clock">;
 }
-
-/** Printable ASCII without spaces: it also has to travel in headers. */
-const CALL_ID = /^[\x21-\x7e]{1,128}$/;
 
 /** Calls, health, operator's routes. It knows every path or refuses it: the last of the door's handlers. */
 export function operationsHandler(context: OperationsContext): HttpHandler {
@@ -109,7 +108,7 @@ async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<Ht
 }
 
 async function call(
-  { node }: OperationsContext,
+  { node, world }: OperationsContext,
   route: Extract<Route, { kind: "call" | "read" }>,
   args: readonly PlainValue[],
   request: HttpRequest,
@@ -118,7 +117,7 @@ async function call(
   const { method } = route;
   checkMethodName(method);
   const callId = callIdOf(request.headers);
-  const timeoutMs = timeoutOf(request.headers);
+  const timeoutMs = timeoutOf(request.headers, world.clock.wallMs());
   try {
     const reply = await callAs(node, request.principal, {
       object,
@@ -200,26 +199,6 @@ function utf8(bytes: Uint8Array): string {
   } catch (cause) {
     throw MoonportError.of("bad_json", "the body is not UTF-8 text", { cause });
   }
-}
-
-function callIdOf(headers: IncomingHttpHeaders): string | undefined {
-  const callId = headers[CALL_ID_HEADER];
-  if (callId === undefined) return undefined;
-  if (typeof callId !== "string" || !CALL_ID.test(callId)) {
-    throw MoonportError.of("bad_request", "Idempotency-Key is 1 to 128 printable ASCII characters without spaces");
-  }
-  return callId;
-}
-
-function timeoutOf(headers: IncomingHttpHeaders): number | undefined {
-  const text = headers[TIMEOUT_HEADER];
-  if (text === undefined) return undefined;
-  const maxMs = SETTINGS.CALL_TIMEOUT_MS.max;
-  const timeoutMs = typeof text === "string" && /^[0-9]{1,9}$/.test(text) ? Number(text) : 0;
-  if (timeoutMs < 1 || timeoutMs > maxMs) {
-    throw MoonportError.of("bad_request", `X-Request-Timeout-Ms is a whole number of milliseconds, 1 to ${maxMs}`);
-  }
-  return timeoutMs;
 }
 
 function identity({ app, className, key }: ObjectPath): ObjectIdentity {

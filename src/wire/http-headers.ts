@@ -2,4 +2,5 @@
 /** The object's seq after a call that wrote. */
 export const SEQ_HEADER = "moonport-seq";
 export const TIMEOUT_HEADER = "x-request-timeout-ms";
+export const DEADLINE_HEADER = "x-request-deadline";
 export const CALL_ID_HEADER = "idempotency-key";
