@@ -9,6 +9,7 @@ import { openBucket } from "../src/bucket/open-bucket.js";
 import type { NodeApi } from "../src/node-api.js";
 import type { NodeOptions } from "../src/node-options.js";
 import type { Observation, Observer } from "../src/observation.js";
+import type { LiveApi } from "../src/realtime/contract.js";
 import { type LogLevel, pinoLogger } from "../src/world/pino-logger.js";
 import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
@@ -24,7 +25,7 @@ export interface OwnNodeOptions {
 }
 
 export interface OwnNode {
-  readonly node: NodeApi;
+  readonly node: NodeApi & LiveApi;
   readonly world: World;
   readonly session: string;
   /** Reads the app's folder again and makes its classes the ones that serve. @throws MoonportError */

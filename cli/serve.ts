@@ -5,6 +5,7 @@
  * way round. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
  */
 import { HttpDoor } from "../src/server/http-door.js";
+import { WebSocketDoor } from "../src/server/websocket-door.js";
 import type { Context } from "./context.js";
 import { openOwnNode } from "./own-node.js";
 import type { ServeFlags } from "./serve-flags.js";
@@ -23,7 +24,10 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   });
   try {
     const { host, port } = flags;
-    const door = new HttpDoor({ node: own.node, settings: context.settings, world: own.world, host, port });
+    const { node, world, session } = own;
+    const { settings } = context;
+    const sockets = new WebSocketDoor({ node, live: node, settings, world, session });
+    const door = new HttpDoor({ node, settings, world, host, port, upgrades: [sockets] });
     const { url } = await door.start();
     own.announce(url);
     const watcher = command === "dev" ? watchApp(own.world, context.dir, () => reload(own.reload, teller)) : undefined;
