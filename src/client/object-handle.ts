@@ -127,29 +127,42 @@ export class ClientObject implements ObjectHandle<AnyMethods> {
   subscribe(options: SubscribeOptions = {}): Subscription {
     const { assertOpen, watches, options: defaults } = this.#context;
     assertOpen();
-    checkOptions("subscribe", options, SUBSCRIBE_RULES);
-    const { names, signal, snapshotAfterGap } = options;
-    const from = subscribeFrom(options.from ?? "now");
-    const beginning = from.kind === "snapshot" ? from.reading : undefined;
-    const request = {
-      target: this.#target,
-      from,
-      names,
-      snapshotAfterGap: snapshotAfterGap === undefined ? beginning : readingOf(snapshotAfterGap),
-      bufferMax: defaults.eventsBufferedMax,
-      signal,
-    };
-    return new LiveSubscription(request, watches);
+    return subscribeWith(watches, this.#target, defaults.eventsBufferedMax, options);
   }
 
   view(method: string, args: readonly unknown[] = [], options: ViewOptions = {}): View<PlainValue> {
     const { assertOpen, watches } = this.#context;
     assertOpen();
-    checkOptions("view", options, VIEW_RULES);
-    const { onError, signal } = options;
-    const reading = { method, args: plainArguments(args) };
-    return new LiveView({ target: this.#target, reading, onError, signal }, watches);
+    return viewWith(watches, this.#target, method, args, options);
   }
+}
+
+/** What `subscribe` does with its options, over whatever the watches are connected to. @throws MoonportError `bad_option`, `bad_value` */
+export function subscribeWith(
+  watches: Watches,
+  target: FrameTarget,
+  bufferMax: number,
+  options: SubscribeOptions,
+): Subscription {
+  checkOptions("subscribe", options, SUBSCRIBE_RULES);
+  const { names, signal, snapshotAfterGap } = options;
+  const from = subscribeFrom(options.from ?? "now");
+  const beginning = from.kind === "snapshot" ? from.reading : undefined;
+  const afterGap = snapshotAfterGap === undefined ? beginning : readingOf(snapshotAfterGap);
+  return new LiveSubscription({ target, from, names, snapshotAfterGap: afterGap, bufferMax, signal }, watches);
+}
+
+/** As {@link subscribeWith}, for `view`. */
+export function viewWith(
+  watches: Watches,
+  target: FrameTarget,
+  method: string,
+  args: readonly unknown[],
+  options: ViewOptions,
+): View<PlainValue> {
+  checkOptions("view", options, VIEW_RULES);
+  const { onError, signal } = options;
+  return new LiveView({ target, reading: { method, args: plainArguments(args) }, onError, signal }, watches);
 }
 
 const snapshot: OptionRule = { is: '{ snapshot: "method", args: [...] }', accepts: isSnapshot };
@@ -186,7 +199,7 @@ function readingOf({ snapshot: method, args = [] }: Snapshot): ReadingCall {
   return { method, args: plainArguments(args) };
 }
 
-function plainArguments(args: readonly unknown[]): PlainValue[] {
+export function plainArguments(args: readonly unknown[]): PlainValue[] {
   if (!Array.isArray(args)) {
     throw MoonportError.of("bad_value", "the arguments are no array", { hint: 'call("bid", ["ada", 25])' });
   }

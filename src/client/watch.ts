@@ -41,16 +41,18 @@ type Place =
   | { readonly kind: "paused" }
   | { readonly kind: "closed" };
 
+type WatchPlatform = Pick<ClientPlatform, "random" | "timers">;
+
 const RETRY_FIRST_MS = 100;
 const RETRY_MAX_MS = 10_000;
 
 export class Watches {
-  readonly #platform: ClientPlatform;
+  readonly #platform: WatchPlatform;
   readonly #wire: Wire;
   readonly #all = new Set<Entry>();
   readonly #byId = new Map<number, Entry>();
 
-  constructor(platform: ClientPlatform, wire: Wire) {
+  constructor(platform: WatchPlatform, wire: Wire) {
     this.#platform = platform;
     this.#wire = wire;
   }
@@ -93,13 +95,13 @@ export class Watches {
 class Entry implements WatchEntry {
   readonly watch: Watch;
   readonly #wire: Wire;
-  readonly #platform: ClientPlatform;
+  readonly #platform: WatchPlatform;
   readonly #byId: Map<number, Entry>;
   readonly #forget: () => void;
   #place: Place = { kind: "idle" };
   #failures = 0;
 
-  constructor(watch: Watch, wire: Wire, platform: ClientPlatform, byId: Map<number, Entry>, forget: () => void) {
+  constructor(watch: Watch, wire: Wire, platform: WatchPlatform, byId: Map<number, Entry>, forget: () => void) {
     this.watch = watch;
     this.#wire = wire;
     this.#platform = platform;
