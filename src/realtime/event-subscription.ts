@@ -9,7 +9,7 @@ import { asMoonportError } from "../errors.js";
 import type { Logger } from "../world/logger.js";
 import type { Delivery, EndReason, Sink, SubscribeRequest, Subscription } from "./contract.js";
 import type { LiveSource } from "./live-source.js";
-import type { EventDelivery, EventPage, Topic } from "./topic.js";
+import type { EventDelivery, EventPage, Follower, Topic } from "./topic.js";
 
 type Greeting = readonly Extract<Delivery, { kind: "subscribed" | "snapshot" }>[];
 type End = { readonly reason: EndReason; readonly error?: Error };
@@ -32,7 +32,7 @@ export interface EventSubscriptionParts {
   readonly closed: (subscription: EventSubscription) => void;
 }
 
-export class EventSubscription implements Subscription {
+export class EventSubscription implements Subscription, Follower {
   readonly #parts: EventSubscriptionParts;
   readonly #names: ReadonlySet<string> | undefined;
   #state: State = { kind: "preparing", end: undefined, destroyedAt: undefined };
@@ -94,7 +94,6 @@ export class EventSubscription implements Subscription {
     else void this.#catchUp();
   }
 
-  /** An event landed. */
   follow(delivery: EventDelivery): void {
     if (this.#state.kind !== "live" || delivery.event.number <= this.#cursor) return;
     if (delivery.event.number > this.#cursor + 1) return this.fallBehind();
@@ -102,7 +101,6 @@ export class EventSubscription implements Subscription {
     this.#pass(delivery);
   }
 
-  /** Events landed that it was not told of, while the object was in doubt or elsewhere. */
   fallBehind(): void {
     if (this.#state.kind !== "live") return;
     this.#hold();

@@ -7,8 +7,7 @@
  */
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
-import type { Delivery, Landing, LiveEvent } from "./contract.js";
-import type { EventSubscription } from "./event-subscription.js";
+import type { Delivery, EndReason, Landing, LiveEvent } from "./contract.js";
 import type { LiveSource } from "./live-source.js";
 import type { LiveView } from "./live-view.js";
 
@@ -20,9 +19,19 @@ export interface EventPage {
   readonly last: number;
 }
 
+/** A subscriber, as its topic sees it. */
+export interface Follower {
+  /** An event landed. */
+  follow(delivery: EventDelivery): void;
+  /** Events landed that it was not told of. */
+  fallBehind(): void;
+  objectDestroyed(): void;
+  end(reason: EndReason): void;
+}
+
 export class Topic {
   readonly object: ObjectIdentity;
-  readonly subscribers = new Set<EventSubscription>();
+  readonly subscribers = new Set<Follower>();
   readonly views = new Map<string, LiveView>();
   readonly #source: LiveSource;
   readonly #settings: Pick<Settings, "EVENT_BUFFER_MAX" | "EVENT_PAGE_MAX">;
