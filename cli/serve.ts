@@ -4,8 +4,7 @@
  * In order: the folder (its lock, its classes), the door, `node.json`, the line that says it is ready. It goes down the other
  * way round. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
  */
-import { HttpDoor } from "../src/server/http-door.js";
-import { WebSocketDoor } from "../src/server/websocket-door.js";
+import { openDoors } from "../src/server/doors.js";
 import type { Context } from "./context.js";
 import { openOwnNode } from "./own-node.js";
 import type { ServeFlags } from "./serve-flags.js";
@@ -26,17 +25,15 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     const { host, port } = flags;
     const { node, world, session } = own;
     const { settings } = context;
-    const sockets = new WebSocketDoor({ node, live: node, settings, world, session });
-    const door = new HttpDoor({ node, settings, world, host, port, upgrades: [sockets] });
-    const { url } = await door.start();
-    own.announce(url);
+    const doors = await openDoors({ node, settings, world, session, host, port });
+    own.announce(doors.url);
     const watcher = command === "dev" ? watchApp(own.world, context.dir, () => reload(own.reload, teller)) : undefined;
-    teller.ready({ url, pid: process.pid, session: own.session, data: context.data });
+    teller.ready({ url: doors.url, pid: process.pid, session: own.session, data: context.data });
     try {
       await stopAsked;
     } finally {
       watcher?.stop();
-      await door.stop();
+      await doors.stop();
     }
   } finally {
     await own.close();

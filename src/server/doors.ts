@@ -1,0 +1,41 @@
+/** The doors of a node on one address: HTTP with everything that answers on it, and the WebSocket. `moonport start` and embedding open the same ones. */
+import type { Authenticator } from "../auth/contract.js";
+import type { NodeApi } from "../node-api.js";
+import type { LiveApi } from "../realtime/contract.js";
+import type { Settings } from "../settings/settings.js";
+import type { World } from "../world/world.js";
+import { HttpDoor } from "./http-door.js";
+import { WebSocketDoor } from "./websocket-door.js";
+
+export interface DoorsOptions {
+  readonly node: NodeApi & LiveApi;
+  /** This life of the node. */
+  readonly session: string;
+  readonly settings: Settings;
+  readonly world: World;
+  /** A loopback address, unless there is auth. */
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  /** Default: none, everybody may do everything. */
+  readonly auth?: Authenticator;
+}
+
+export interface Doors {
+  readonly url: string;
+  /** Takes nothing new, waits for what runs (at most DRAIN_MS), closes every connection. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** @throws MoonportError `insecure_bind`, `address_in_use`, `bad_option` for an address that this machine does not have */
+export async function openDoors(options: DoorsOptions): Promise<Doors> {
+  const sockets = new WebSocketDoor({ ...options, live: options.node });
+  const door = new HttpDoor({ ...options, upgrades: [sockets] });
+  try {
+    const { url } = await door.start();
+    return { url, stop: () => door.stop() };
+  } catch (error) {
+    await sockets.stop();
+    throw error;
+  }
+}
