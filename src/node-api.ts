@@ -64,11 +64,52 @@ export interface ClassInfo {
   readonly methods: readonly { readonly name: string; readonly kind: "write" | "read" }[];
 }
 
+/** What a unit is told: one request, by whichever door. */
+export interface UnitRequest {
+  readonly app: string;
+  readonly unit: string;
+  /** Upper case. */
+  readonly method: string;
+  /** What follows the unit's name; `/` when nothing does. */
+  readonly path: string;
+  /** A list where a name is given more than once. */
+  readonly query: Readonly<Record<string, string | readonly string[]>>;
+  /** Names in lower case; without what proves who the caller is. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: PlainValue;
+  readonly caller: Caller;
+  /** A repeat under it does nothing twice. Made when absent. */
+  readonly callId?: string;
+  /** Wait in all, from now. Default CALL_TIMEOUT_MS. */
+  readonly timeoutMs?: number;
+  /** Aborted when the caller has gone: the unit ends where it next waits. */
+  readonly signal?: AbortSignal;
+}
+
+export interface UnitResponse {
+  /** 200 to 599. */
+  readonly status: number;
+  /** Names in lower case; `content-type` among them when there is a body. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** As it leaves; empty when there is none. */
+  readonly body: string | Uint8Array;
+}
+
+export interface UnitInfo {
+  readonly app: string;
+  readonly name: string;
+  readonly version: string;
+}
+
 export interface NodeStatus {
   readonly version: string;
   /** This life of the node. */
   readonly session: string;
   readonly ready: boolean;
+  /** Whether a probing write has landed within HEALTH_LANDED_MS: a node that answers may still make no progress. */
+  readonly writesLand: boolean;
+  /** When the last one landed, milliseconds ago. */
+  readonly sinceLandedMs: number;
   readonly bucket: string;
   readonly residents: number;
   readonly openFiles: number;
@@ -89,6 +130,12 @@ export interface NodeApi {
   inspect(object: ObjectIdentity): Promise<Inspection>;
   /** Ends the object; resolves when the tombstone is durable. @throws `object_not_found` */
   destroy(object: ObjectIdentity): Promise<void>;
+  /**
+   * Runs a unit; resolves when everything it did is durable.
+   * @throws what the unit throws, `unit_not_found`, `outcome_unknown` with the list of its calls
+   */
+  runUnit(request: UnitRequest): Promise<UnitResponse>;
   classes(): Promise<readonly ClassInfo[]>;
+  units(): Promise<readonly UnitInfo[]>;
   status(): Promise<NodeStatus>;
 }

@@ -25,6 +25,7 @@ import { Hub } from "./realtime/hub.js";
 import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
+import { LandingProbe } from "./shipping/landing-probe.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
 import type { PlainValue, SqlRows, SqlValue } from "./values.js";
@@ -48,6 +49,7 @@ export class MoonportNode implements NodeApi, LiveApi {
   readonly #objects: Objects;
   readonly #empty: EmptyObjects;
   readonly #hub: Hub;
+  readonly #probe: LandingProbe;
   #phase: Phase = "serving";
   #stopped: Promise<void> | undefined;
 
@@ -102,6 +104,7 @@ export class MoonportNode implements NodeApi, LiveApi {
     this.#empty = new EmptyObjects(this.#context);
     const source = new ObjectSource(this.#context, this.#objects, this.#empty);
     this.#hub = new Hub({ source, world, settings });
+    this.#probe = new LandingProbe({ world, bucket, settings, session: this.session });
     this.#begin();
   }
 
@@ -180,6 +183,8 @@ export class MoonportNode implements NodeApi, LiveApi {
       version: VERSION,
       session: this.session,
       ready: this.#phase === "serving",
+      writesLand: this.#probe.writesLand,
+      sinceLandedMs: Math.round(this.#probe.sinceLandedMs),
       bucket: this.#options.bucket.name,
       residents: this.#objects.residents,
       openFiles: this.#files.size,
@@ -210,6 +215,7 @@ export class MoonportNode implements NodeApi, LiveApi {
       this.reload(this.#options.apps);
       this.#refuseBrokenClasses();
       this.#objects.start();
+      this.#probe.start();
     } catch (error) {
       this.#engine.close();
       throw error;
@@ -225,6 +231,7 @@ export class MoonportNode implements NodeApi, LiveApi {
     });
     this.#objects.abandon(MoonportError.of("node_stopping", "the node has stopped"));
     this.#empty.close();
+    this.#probe.stop();
     await bucket.stop();
     this.#engine.close();
     this.#lock.release();

@@ -103,8 +103,7 @@ export class HttpDoor {
     const { world, settings } = this.#options;
     const force = world.timers.after(settings.DRAIN_MS, () => server.server.closeAllConnections());
     for (const handler of this.#handlers) handler.stop?.();
-    await Promise.all(this.#upgrades.map((upgrade) => upgrade.stop()));
-    await server.close();
+    await Promise.all([server.close(), ...this.#upgrades.map((upgrade) => upgrade.stop())]);
     this.#connections?.stop();
     force.cancel();
   }

@@ -65,7 +65,7 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
   const { node } = context;
   switch (route.kind) {
     case "healthz":
-      return json({ status: "ok", session: (await node.status()).session });
+      return await health(node);
     case "readyz":
       return await readiness(node, request);
     case "call":
@@ -96,15 +96,19 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
   }
 }
 
+/** Open to everybody: what exactly is wrong with the bucket stays in the log. */
+async function health(node: NodeApi): Promise<HttpAnswer> {
+  const { session, writesLand, sinceLandedMs } = await node.status();
+  if (writesLand) return json({ status: "ok", session });
+  return json({ status: "failing", session, reason: `no write has landed for ${sinceLandedMs} ms` }, 503);
+}
+
 async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<HttpAnswer> {
-  if (isStopping) return json({ ready: false, reason: "the node is shutting down" }, 503);
-  try {
-    const status = await node.status();
-    if (status.ready) return json({ ready: true, session: status.session });
-    return json({ ready: false, reason: "the node is starting" }, 503);
-  } catch (error) {
-    return json({ ready: false, reason: asMoonportError(error).message }, 503);
-  }
+  const notReady = (reason: string): HttpAnswer => json({ ready: false, reason }, 503);
+  if (isStopping) return notReady("the node is shutting down");
+  const { session, ready, writesLand } = await node.status();
+  if (!ready) return notReady("the node is starting");
+  return writesLand ? json({ ready: true, session }) : notReady("writes do not land");
 }
 
 async function call(

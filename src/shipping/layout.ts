@@ -3,6 +3,8 @@ import { createHash } from "node:crypto";
 import { type ObjectIdentity, partitionOf } from "../identity.js";
 
 export const FLEET_KEY = "fleet.json";
+/** Written by every node to see whether writes land; what stands there means nothing. */
+export const PROBE_KEY = "probe.json";
 
 /** A segment's or snapshot's key holds its epoch, so a stale owner writes into a dead prefix (S3). */
 export interface SegmentName {

@@ -12,6 +12,7 @@ export class FakeNode implements NodeApi {
   readonly stores = new Map<string, Map<string, PlainValue>>();
   readonly destroyed: string[] = [];
   ready = true;
+  writesLand = true;
   answer: (request: CallRequest) => Promise<CallReply> | CallReply = ({ args }) => ({ value: [...args] });
 
   async call(request: CallRequest): Promise<CallReply> {
@@ -65,6 +66,8 @@ export class FakeNode implements NodeApi {
       version: "0.0.0",
       session: "session-of-the-fake",
       ready: this.ready,
+      writesLand: this.writesLand,
+      sinceLandedMs: 34_000,
       bucket: "memory:",
       residents: 0,
       openFiles: 0,

@@ -63,7 +63,8 @@ export class VirtualNode {
       world: { ...this.world, descriptorsMax: this.#options.descriptorsMax },
       bucket: unstoppable(this.bucket),
       apps,
-      settings: resolveSettings(this.#options.settings),
+      // Probing writes would use up what tests plan for the bucket's next requests.
+      settings: resolveSettings({ HEALTH_INTERVAL_MS: 0, ...this.#options.settings }),
       onClassError: this.#options.onClassError ?? "refuse",
       observer: (observation) => void this.observations.push(observation),
     });
