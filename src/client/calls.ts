@@ -120,7 +120,8 @@ export class Calls {
       if (call.place.kind === "sent" && call.place.size > (largest?.size ?? 0))
         largest = { call, size: call.place.size };
     }
-    if (largest !== undefined) this.#finish(largest.call, { thrown: this.#named(largest.call, error) });
+    if (largest === undefined) return;
+    this.#finish(largest.call, { thrown: this.#named(largest.call, error) });
   }
 
   /** False when no call has this number (any more). */
@@ -208,6 +209,7 @@ export class Calls {
     if (place.kind === "sent") this.#sent.delete(place.id);
     else if (place.kind === "pausing") place.timer.cancel();
     else this.#waiting.delete(call);
+    call.place = { kind: "waiting" };
   }
 
   #timeIsUp(call: PendingCall): MoonportError {

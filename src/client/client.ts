@@ -115,7 +115,8 @@ export class MoonportClient {
 
   #down({ code, error }: Loss): void {
     if (code === CLOSE_CODES.too_large) {
-      this.#calls.failLargest(MoonportError.of("too_large", `the call's frame is too large: ${error.message}`));
+      const hint = "the limit is SOCKET_FRAME_BYTES_MAX";
+      this.#calls.failLargest(MoonportError.of("too_large", "the call is larger than the node takes", { hint }));
     }
     this.#watches.down();
     this.#calls.down(error);

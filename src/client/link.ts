@@ -159,14 +159,16 @@ export class Link {
     const { pingIntervalMs, pingTimeoutMs } = this.#options;
     const { timers, clock } = this.#platform;
     this.#timer?.cancel();
-    const sinceMs = clock.monotonicMs();
-    this.#timer = timers.after(pingIntervalMs, () => {
-      if (this.#heardMs > sinceMs) return this.#watch();
-      this.send({ type: "ping" });
-      this.#timer = timers.after(pingTimeoutMs, () => {
-        if (this.#heardMs > sinceMs) this.#watch();
-        else this.#giveUp(`gave no sign of life for ${pingIntervalMs + pingTimeoutMs} ms`);
-      });
+    const silentMs = clock.monotonicMs() - this.#heardMs;
+    if (silentMs < pingIntervalMs) {
+      this.#timer = timers.after(pingIntervalMs - silentMs, () => this.#watch());
+      return;
+    }
+    const heardMs = this.#heardMs;
+    this.send({ type: "ping" });
+    this.#timer = timers.after(pingTimeoutMs, () => {
+      if (this.#heardMs > heardMs) this.#watch();
+      else this.#giveUp(`gave no sign of life for ${pingIntervalMs + pingTimeoutMs} ms`);
     });
   }
 

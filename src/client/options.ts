@@ -1,6 +1,7 @@
 /** What `connect` may be told, its defaults, and the check of it. */
 import { callback, checkOptions, type OptionRule, type OptionRules, oneOf, text } from "../check-options.js";
 import { MoonportError } from "../errors.js";
+import { SOCKET_PATH } from "../wire/frames.js";
 
 export interface ConnectOptions {
   /** Sent with the first frame. A function is asked again at each connect: for tokens that run out. */
@@ -91,5 +92,5 @@ export function socketUrl(url: string): string {
       hint: "an address looks like ws://127.0.0.1:7070",
     });
   }
-  return `ws${scheme[1]}://${parsed.host}${parsed.pathname.replace(/\/$/, "")}/v1/socket`;
+  return `ws${scheme[1]}://${parsed.host}${parsed.pathname.replace(/\/$/, "")}${SOCKET_PATH}`;
 }
