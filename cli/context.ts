@@ -18,6 +18,8 @@ export interface Context {
   readonly bucketUrl: string;
   /** A running node that the command line names. */
   readonly nodeUrl: string | undefined;
+  /** Sent to a running node. */
+  readonly token: string | undefined;
   readonly settings: Settings;
   /** Whether `--set` or `--bucket` was given: a node that already runs does not hear of it. */
   readonly configured: boolean;
@@ -29,6 +31,7 @@ interface SharedFlags {
   readonly data?: string;
   readonly bucket?: string;
   readonly node?: string;
+  readonly token?: string;
   readonly json?: boolean;
   readonly quiet?: boolean;
   readonly set?: readonly string[];
@@ -44,6 +47,7 @@ export function addSharedFlags(program: Command): void {
       "where landed writes are kept: sqlite:PATH or memory: (default: a file in the data folder)",
     )
     .option("--node <url>", "a running node, http://HOST:PORT (default: the data folder's own)")
+    .option("--token <token>", "sent to a running node; better given as the environment's MOONPORT_TOKEN")
     .option("--set <name=value>", "a setting; may be repeated; goes before the environment", collect)
     .option("--json", "one JSON document on stdout, errors included")
     .option("--quiet", "no talk on stderr");
@@ -65,6 +69,7 @@ export function contextOf(command: Command): Context {
     data,
     bucketUrl: flags.bucket ?? `sqlite:${path.join(data, "bucket.db")}`,
     nodeUrl: flags.node,
+    token: flags.token ?? (process.env.MOONPORT_TOKEN || undefined),
     settings: settingsOf(set),
     configured: set.length > 0 || flags.bucket !== undefined,
   };
@@ -100,6 +105,7 @@ function settingsOf(assignments: readonly string[]): Settings {
   return resolveSettings({ ...settingsFromEnvironment(process.env), ...given });
 }
 
-function collect(value: string, before: readonly string[] = []): readonly string[] {
+/** A commander parser for a flag that may be repeated. */
+export function collect(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value];
 }

@@ -11,6 +11,9 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(0);
 });
 
+// A token on the command line is not for everybody who lists the machine's processes.
+if (process.argv.some((word) => word.startsWith("--token"))) process.title = "moonport";
+
 process.exitCode = await run(process.argv.slice(2));
 
 async function run(words: readonly string[]): Promise<number> {

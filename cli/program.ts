@@ -11,6 +11,7 @@ import { addNew } from "./commands/new.js";
 import { addSettings } from "./commands/settings.js";
 import { addSql } from "./commands/sql.js";
 import { addStart } from "./commands/start.js";
+import { addToken } from "./commands/token.js";
 import { addSharedFlags } from "./context.js";
 import { exitCodesHelp } from "./exit-codes.js";
 import { packageVersion } from "./package-root.js";
@@ -35,6 +36,6 @@ ${exitCodesHelp()}`,
     );
   addSharedFlags(program);
   for (const add of [addNew, addDev, addStart, addCall, addGet, addList, addSql, addInspect, addDestroy]) add(program);
-  for (const add of [addClasses, addSettings]) add(program);
+  for (const add of [addClasses, addSettings, addToken]) add(program);
   return program;
 }

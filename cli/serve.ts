@@ -5,6 +5,7 @@
  * way round. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
  */
 import { openDoors } from "../src/server/doors.js";
+import { AuthFile } from "./auth-file.js";
 import type { Context } from "./context.js";
 import { openOwnNode } from "./own-node.js";
 import type { ServeFlags } from "./serve-flags.js";
@@ -14,6 +15,9 @@ import { watchApp } from "./watch.js";
 /** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly */
 export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
   const stopAsked = stopSignal(context);
+  const auth = flags.auth === undefined ? undefined : new AuthFile(flags.auth, context.output);
+  // A terminal that is closed sends SIGHUP too, and is to end what runs in it.
+  if (command === "start") auth?.readAgainOnHangup(context.output);
   const teller = new Teller(context.output, { events: command === "dev", flights: flags.flights === true });
   const own = await openOwnNode(context, {
     command,
@@ -25,7 +29,16 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     const { host, port } = flags;
     const { node, world, session } = own;
     const { settings } = context;
-    const doors = await openDoors({ node, settings, world, session, host, port });
+    const doors = await openDoors({
+      node,
+      settings,
+      world,
+      session,
+      host,
+      port,
+      allowOrigins: flags.allowOrigin ?? [],
+      ...(auth !== undefined && { auth: auth.tokens }),
+    });
     own.announce(doors.url);
     const watcher = command === "dev" ? watchApp(own.world, context.dir, () => reload(own.reload, teller)) : undefined;
     teller.ready({ url: doors.url, pid: process.pid, session: own.session, data: context.data });

@@ -5,6 +5,7 @@ import type { LiveApi } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
 import { HttpDoor } from "./http-door.js";
+import { EventStreams } from "./sse.js";
 import { WebSocketDoor } from "./websocket-door.js";
 
 export interface DoorsOptions {
@@ -19,6 +20,8 @@ export interface DoorsOptions {
   readonly port: number;
   /** Default: none, everybody may do everything. */
   readonly auth?: Authenticator;
+  /** Origins whose pages may reach the node. Default: without auth those of this machine, with auth none. */
+  readonly allowOrigins?: readonly string[];
 }
 
 export interface Doors {
@@ -30,7 +33,8 @@ export interface Doors {
 /** @throws MoonportError `insecure_bind`, `address_in_use`, `bad_option` for an address that this machine does not have */
 export async function openDoors(options: DoorsOptions): Promise<Doors> {
   const sockets = new WebSocketDoor({ ...options, live: options.node });
-  const door = new HttpDoor({ ...options, upgrades: [sockets] });
+  const streams = new EventStreams({ ...options, live: options.node });
+  const door = new HttpDoor({ ...options, handlers: [streams], upgrades: [sockets] });
   try {
     const { url } = await door.start();
     return { url, stop: () => door.stop() };
