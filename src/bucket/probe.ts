@@ -22,7 +22,10 @@ export type ProbeCheck =
 
 const RIVALS = 8;
 
-/** @throws MoonportError `bucket_unusable`; `details.check` names the promise that was broken */
+/**
+ * @throws MoonportError `bucket_unusable`, `details.check` naming the promise that was broken; `bucket_failed` when the bucket
+ *   did not answer
+ */
 export async function probeBucket(bucket: Bucket, world: Pick<World, "clock" | "random">): Promise<void> {
   const probe = new Probe(bucket, `probe/${uuidv7(world)}/`);
   let failed: unknown;
@@ -140,6 +143,11 @@ class Probe {
       return await action();
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
+      // A bucket that does not answer is not a bucket that lies: a later start may find it well.
+      if (error instanceof MoonportError && error.code === "bucket_failed") {
+        const text = `${this.#bucket.name} did not answer the probe at ${check}: ${message}`;
+        throw MoonportError.of("bucket_failed", text, { details: { ...error.details, check }, cause: error });
+      }
       throw MoonportError.of("bucket_unusable", `${this.#bucket.name} failed the probe at ${check}: ${message}`, {
         hint:
           error instanceof BrokenPromise

@@ -5,6 +5,7 @@
  * that an unanswered write can be recognised later. It is never deleted: a destroyed object leaves a tombstone, or its
  * epoch could start again at 1. Values are immutable; the functions below make the next one.
  */
+import { crc32 } from "node:zlib";
 import { MoonportError } from "../errors.js";
 import type { SegmentName, SnapshotName } from "./layout.js";
 
@@ -119,9 +120,16 @@ export function segmentBytes(manifest: Manifest): number {
 export function encodeManifest(manifest: Manifest): Uint8Array {
   const { snapshot, segments, ...rest } = manifest;
   const document = { ...rest, snapshot: snapshot && [snapshot.epoch, snapshot.seq, snapshot.bytes] };
-  const text = JSON.stringify(document);
-  return Buffer.from(`${text.slice(0, -1)},"segments":[${segmentsText(segments)}]}`, "utf8");
+  const body = `${JSON.stringify(document).slice(0, -1)},"segments":[${segmentsText(segments)}]`;
+  return Buffer.from(`${body}${checksumField(body)}`, "utf8");
 }
+
+/** The document's end: a checksum over all before it. One flipped bit could else name another history, and a valid one. */
+function checksumField(body: string): string {
+  return `,"crc":"${crc32(body).toString(16).padStart(8, "0")}"}`;
+}
+
+const CHECKSUM_FIELD_LENGTH = ',"crc":"00000000"}'.length;
 
 /** The text of a list, from that of the list it grew out of: each flight adds one entry to up to COMPACT_SEGMENTS_MAX. */
 const segmentTexts = new WeakMap<readonly SegmentEntry[], string>();
@@ -203,8 +211,11 @@ function checkContiguous(manifest: Manifest): void {
 }
 
 function parse(object: string, bytes: Uint8Array): Record<string, unknown> {
+  const text = Buffer.from(bytes).toString("utf8");
+  const body = text.slice(0, -CHECKSUM_FIELD_LENGTH);
+  if (text.slice(body.length) !== checksumField(body)) throw corrupt(object, "its checksum does not fit");
   try {
-    const document: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
+    const document: unknown = JSON.parse(text);
     if (typeof document === "object" && document !== null) return document as Record<string, unknown>;
   } catch (cause) {
     throw MoonportError.of("object_corrupt", `the manifest of ${object} is not JSON`, { object, cause });

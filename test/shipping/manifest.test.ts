@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import {
+  claimed,
+  decodeManifest,
+  encodeManifest,
+  firstManifest,
+  type Manifest,
+  tombstone,
+  withSegment,
+  withSnapshot,
+} from "../../src/shipping/manifest.js";
+
+const position = (seq: number) => ({ seq, identity: "0123456789abcdef", pages: 8, pageSize: 1024 });
+
+function busy(): Manifest {
+  let manifest = withSnapshot(firstManifest("a/B/ü", "s1", "r1"), { epoch: 1, seq: 4, bytes: 8192 }, position(4), "r2");
+  for (let seq = 5; seq < 12; seq++) {
+    manifest = withSegment(
+      manifest,
+      { epoch: 1, fromSeq: seq, toSeq: seq, bytes: 200 + seq },
+      position(seq),
+      `r${seq}`,
+    );
+  }
+  return manifest;
+}
+
+describe("a manifest", () => {
+  it("comes back as it was, in every form it takes", () => {
+    const merged = withSegment(busy(), { epoch: 1, fromSeq: 7, toSeq: 12, bytes: 9 }, position(12), "r12", 2);
+    for (const manifest of [
+      firstManifest("a/B/ü", "s1", "r1"),
+      busy(),
+      merged,
+      claimed(busy(), "s2", "r20"),
+      tombstone(busy(), 12, 7, "r21"),
+      claimed(tombstone(busy(), 12, 7, "r21"), "s3", "r22"),
+    ]) {
+      expect(decodeManifest("a/B/ü", encodeManifest(manifest))).toEqual(manifest);
+    }
+  });
+
+  it("is refused with any single bit flipped, and cut anywhere", () => {
+    const bytes = encodeManifest(busy());
+    for (let bit = 0; bit < bytes.length * 8; bit++) {
+      const flipped = new Uint8Array(bytes);
+      flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      expect(() => decodeManifest("a/B/ü", flipped)).toThrow(/damaged|not JSON/);
+    }
+    for (let length = 0; length < bytes.length; length++) {
+      expect(() => decodeManifest("a/B/ü", bytes.subarray(0, length))).toThrow(/damaged|not JSON/);
+    }
+  });
+
+  it("is refused under another object's key", () => {
+    expect(() => decodeManifest("a/B/other", encodeManifest(busy()))).toThrow("it belongs to a/B/ü");
+  });
+
+  it("is refused when its history has a gap", () => {
+    const gap = withSegment(busy(), { epoch: 1, fromSeq: 14, toSeq: 14, bytes: 1 }, position(14), "r14");
+    expect(() => decodeManifest("a/B/ü", encodeManifest(gap))).toThrow("segment 14-14 stands where 12 is due");
+    expect(() => decodeManifest("a/B/ü", encodeManifest({ ...busy(), seq: 99 }))).toThrow("its history ends at 11");
+  });
+});
