@@ -29,7 +29,7 @@ export async function withNode<T>(
   command: string,
   use: (found: FoundNode) => Promise<T>,
 ): Promise<T> {
-  const client = context.nodeUrl === undefined ? await runningNode(context.data) : clientOf(context.nodeUrl);
+  const client = context.nodeUrl === undefined ? await runningNode(context) : clientOf(context.nodeUrl, context);
   if (client === undefined) return await withOwnNode(context, command, use);
   if (context.configured) context.output.talk("--set and --bucket do not change a node that already runs");
   try {
@@ -47,7 +47,8 @@ async function withOwnNode<T>(context: Context, command: string, use: (found: Fo
     command,
     onClassError: "report",
     observer: (observation) => {
-      if (observation.kind === "class_failed") context.output.talk(`not loaded: ${faultText(observation)}`);
+      const isFault = observation.kind === "class_failed" || observation.kind === "unit_failed";
+      if (isFault) context.output.talk(`not loaded: ${faultText(observation)}`);
     },
     log: { format: "pretty", level: context.quiet ? "error" : "warn" },
   });
@@ -59,13 +60,14 @@ async function withOwnNode<T>(context: Context, command: string, use: (found: Fo
 }
 
 /** The node of `node.json`, if it answers and is the one that wrote it: a port is soon another's. */
-async function runningNode(data: string): Promise<HttpNodeClient | undefined> {
-  const file = readNodeFile(new RealFolder(data));
+async function runningNode(context: Context): Promise<HttpNodeClient | undefined> {
+  const file = readNodeFile(new RealFolder(context.data));
   if (file?.url === undefined) return undefined;
-  const greeter = clientOf(file.url, GREETING_MS);
+  // Without the token: a stranger must not learn it.
+  const greeter = clientOf(file.url, { timeoutMs: GREETING_MS });
   try {
-    const { session } = await greeter.status();
-    return session === file.session ? clientOf(file.url) : undefined;
+    const session = await greeter.session();
+    return session === file.session ? clientOf(file.url, context) : undefined;
   } catch (error) {
     if (error instanceof MoonportError) return undefined;
     throw error;
@@ -74,7 +76,15 @@ async function runningNode(data: string): Promise<HttpNodeClient | undefined> {
   }
 }
 
-function clientOf(url: string, timeoutMs?: number): HttpNodeClient {
-  const world = realWorld(process.cwd(), silentLogger);
-  return new HttpNodeClient(timeoutMs === undefined ? { url, world } : { url, world, timeoutMs });
+function clientOf(
+  url: string,
+  options: { readonly token?: string | undefined; readonly timeoutMs?: number },
+): HttpNodeClient {
+  const { token, timeoutMs } = options;
+  return new HttpNodeClient({
+    url,
+    world: realWorld(process.cwd(), silentLogger),
+    ...(token !== undefined && { token }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+  });
 }

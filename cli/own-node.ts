@@ -35,7 +35,7 @@ export interface OwnNode {
   close(): Promise<void>;
 }
 
-type ClassFault = Extract<Observation, { kind: "class_failed" }>;
+type FileFault = Extract<Observation, { kind: "class_failed" | "unit_failed" }>;
 
 /** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file */
 export async function openOwnNode(context: Context, options: OwnNodeOptions): Promise<OwnNode> {
@@ -65,7 +65,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
 }
 
 /** `classes/Auction.lua:12: what is wrong` */
-export function faultText({ file, line, message }: ClassFault): string {
+export function faultText({ file, line, message }: FileFault): string {
   if (message.startsWith(`${file}:`)) return message;
   return line === undefined ? `${file}: ${message}` : `${file}:${line}: ${message}`;
 }

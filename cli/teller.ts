@@ -67,12 +67,22 @@ export class Teller {
         return this.#tellClass(`removed ${observation.name}`, "removed", observation);
       case "class_failed":
         return this.#tellClass(`BROKEN  ${faultText(observation)}`, "failed", observation);
+      case "unit_loaded":
+        return this.#tellUnit(`loaded  ${observation.name} (${observation.file})`, "loaded", observation);
+      case "unit_removed":
+        return this.#tellUnit(`removed ${observation.name} (unit)`, "removed", observation);
+      case "unit_failed":
+        return this.#tellUnit(`BROKEN  ${faultText(observation)}`, "failed", observation);
     }
   }
 
   /** Classes come and go in `dev` only; `start` has loaded its own or refused. */
   #tellClass(text: string, change: string, { kind: _kind, ...fields }: Observation): void {
     if (this.#show.events) this.#output.result(text, { class: { change, ...fields } });
+  }
+
+  #tellUnit(text: string, change: string, { kind: _kind, ...fields }: Observation): void {
+    if (this.#show.events) this.#output.result(text, { unit: { change, ...fields } });
   }
 }
 

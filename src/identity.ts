@@ -18,6 +18,7 @@ export const KEY_BYTES_MAX = 256;
 
 const APP = /^[a-z][a-z0-9-]{0,62}$/;
 const CLASS = /^[A-Z][A-Za-z0-9]{0,62}$/;
+const UNIT = /^[a-z][a-z0-9_-]{0,62}$/;
 const METHOD = /^[a-z_][A-Za-z0-9_]{0,62}$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
@@ -50,6 +51,14 @@ export function checkMethodName(method: string): void {
   if (!METHOD.test(method)) {
     throw MoonportError.of("bad_name", `"${clip(method)}" is no method name`, {
       hint: "a method is a lower-case letter followed by letters, digits or underscores",
+    });
+  }
+}
+
+export function checkUnitName(unit: string): void {
+  if (!UNIT.test(unit)) {
+    throw MoonportError.of("bad_name", `"${clip(unit)}" is no unit name`, {
+      hint: "a unit is a lower-case letter followed by up to 62 lower-case letters, digits, dashes or underscores",
     });
   }
 }

@@ -3,6 +3,8 @@ import type { AppSource } from "./app-source.js";
 import type { Bucket } from "./bucket/bucket.js";
 import type { Observer } from "./observation.js";
 import type { Settings } from "./settings/settings.js";
+import type { NativeClasses } from "./units/native.js";
+import type { OutboundOptions } from "./units/outbound.js";
 import type { World } from "./world/world.js";
 
 export interface NodeOptions {
@@ -14,4 +16,8 @@ export interface NodeOptions {
   /** `refuse`: a class that does not load stops the start (`start`). `report`: the others load, the fault is observed (`dev`). */
   readonly onClassError: "refuse" | "report";
   readonly observer?: Observer;
+  /** Host code that units call like objects, by class name; no Lua class may have one of the names. */
+  readonly native?: NativeClasses;
+  /** Where units may reach the network, and by what. Without it, nowhere. */
+  readonly outbound?: OutboundOptions;
 }

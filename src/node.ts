@@ -9,7 +9,17 @@ import type { ObjectIdentity } from "./identity.js";
 import type { LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
-import type { CallReply, CallRequest, ClassInfo, Inspection, NodeApi, NodeStatus } from "./node-api.js";
+import type {
+  CallReply,
+  CallRequest,
+  ClassInfo,
+  Inspection,
+  NodeApi,
+  NodeStatus,
+  UnitInfo,
+  UnitRequest,
+  UnitResponse,
+} from "./node-api.js";
 import type { NodeOptions } from "./node-options.js";
 import { Catalog } from "./object/catalog.js";
 import { EmptyObjects } from "./object/empty-objects.js";
@@ -28,12 +38,19 @@ import { joinFleet } from "./shipping/fleet.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
+import { Outbound, type OutboundOptions } from "./units/outbound.js";
+import { UnitRunner } from "./units/unit-runner.js";
 import type { PlainValue, SqlRows, SqlValue } from "./values.js";
 import { VERSION } from "./version.js";
 import type { FolderLock } from "./world/folder.js";
 import { uuidv7 } from "./world/world.js";
 
 const LOCK_FILE = "lock";
+/** Where no host is allowed, nothing is ever fetched. */
+const NO_OUTBOUND: OutboundOptions = {
+  allowHosts: [],
+  fetcher: { fetch: () => Promise.reject(MoonportError.of("fetch_refused", "this node reaches no network")) },
+};
 const STORE_LIST_MAX = 1_000;
 
 type Phase = "serving" | "stopping" | "stopped";
@@ -48,6 +65,7 @@ export class MoonportNode implements NodeApi, LiveApi {
   readonly #context: ObjectContext;
   readonly #objects: Objects;
   readonly #empty: EmptyObjects;
+  readonly #units: UnitRunner;
   readonly #hub: Hub;
   readonly #probe: LandingProbe;
   #phase: Phase = "serving";
@@ -81,7 +99,7 @@ export class MoonportNode implements NodeApi, LiveApi {
     this.session = uuidv7(world);
     const observe = options.observer ?? (() => {});
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log });
-    this.#catalog = new Catalog(this.#engine, observe);
+    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}));
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
     this.#context = {
       world,
@@ -105,6 +123,15 @@ export class MoonportNode implements NodeApi, LiveApi {
     const source = new ObjectSource(this.#context, this.#objects, this.#empty);
     this.#hub = new Hub({ source, world, settings });
     this.#probe = new LandingProbe({ world, bucket, settings, session: this.session });
+    this.#units = new UnitRunner({
+      world,
+      settings,
+      native: options.native ?? {},
+      outbound: new Outbound(world, settings, options.outbound ?? NO_OUTBOUND),
+      unitOf: (app, unit) => this.#catalog.unitOf(app, unit),
+      access: ({ app, className }, method) => this.#catalog.methodOf(this.#catalog.classOf(app, className), method),
+      callDeferred: (request) => this.callDeferred(request),
+    });
     this.#begin();
   }
 
@@ -174,8 +201,17 @@ export class MoonportNode implements NodeApi, LiveApi {
     await this.#objects.destroy(object);
   }
 
+  async runUnit(request: UnitRequest): Promise<UnitResponse> {
+    this.#assertServing();
+    return this.#units.run(request);
+  }
+
   async classes(): Promise<readonly ClassInfo[]> {
     return this.#catalog.list();
+  }
+
+  async units(): Promise<readonly UnitInfo[]> {
+    return this.#catalog.listUnits();
   }
 
   async status(): Promise<NodeStatus> {
@@ -229,7 +265,9 @@ export class MoonportNode implements NodeApi, LiveApi {
     await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
     });
-    this.#objects.abandon(MoonportError.of("node_stopping", "the node has stopped"));
+    const cause = MoonportError.of("node_stopping", "the node has stopped");
+    this.#units.stop(cause);
+    this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
     await bucket.stop();

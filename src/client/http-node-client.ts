@@ -7,10 +7,20 @@
 import http from "node:http";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
-import type { CallReply, CallRequest, ClassInfo, Inspection, NodeApi, NodeStatus } from "../node-api.js";
+import type {
+  CallReply,
+  CallRequest,
+  ClassInfo,
+  Inspection,
+  NodeApi,
+  NodeStatus,
+  UnitInfo,
+  UnitRequest,
+  UnitResponse,
+} from "../node-api.js";
 import { SETTINGS } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "../values.js";
-import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER } from "../wire/http-headers.js";
+import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER, UNIT_HEADER } from "../wire/http-headers.js";
 import { errorOf } from "../wire/problem.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { uuidv7, type World } from "../world/world.js";
@@ -19,20 +29,29 @@ export interface HttpNodeClientOptions {
   /** `http://127.0.0.1:7070`; a path in it is refused. */
   readonly url: string;
   readonly world: Pick<World, "clock" | "random" | "timers">;
+  /** Sent with every request. */
+  readonly token?: string;
   /** How long any request may take that names no time of its own. Default CALL_TIMEOUT_MS. */
   readonly timeoutMs?: number;
 }
 
 interface Ask {
-  readonly method: "GET" | "POST";
+  readonly method: string;
   /** Encoded. */
   readonly path: string;
-  readonly body?: string;
+  /** JSON, unless the headers say otherwise. */
+  readonly body?: string | Uint8Array;
   readonly headers?: Readonly<Record<string, string>>;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
   /** Not to be sent again on its own: a second time it would mean something else. */
   readonly once?: true;
+}
+
+interface RawAnswer {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  readonly bytes: Buffer;
 }
 
 interface Answer {
@@ -41,6 +60,7 @@ interface Answer {
   readonly body: PlainValue;
 }
 
+const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 /** What the node needs on top of a call's time to say that it is over. */
 const ANSWER_MARGIN_MS = 5_000;
 /** Deeper than any value a node sends: its answers wrap values in a few levels of their own. */
@@ -51,9 +71,14 @@ export class HttpNodeClient implements NodeApi {
   readonly #target: { readonly host: string; readonly port: number };
   readonly #agent = new http.Agent({ keepAlive: true });
 
-  /** @throws MoonportError `bad_option` for a URL that no node can have */
+  /** @throws MoonportError `bad_option` for a URL that no node can have, or a token that none can know */
   constructor(options: HttpNodeClientOptions) {
     this.#options = options;
+    const { token } = options;
+    // It is not shown: what is wrong with it may be that it is another secret.
+    if (token !== undefined && !TOKEN.test(token)) {
+      throw MoonportError.of("bad_option", "a token is made of letters, digits and . _ ~ + / -");
+    }
     this.#target = targetOf(options.url);
   }
 
@@ -104,12 +129,50 @@ export class HttpNodeClient implements NodeApi {
     await this.#ask({ method: "POST", path: `/v1/admin/destroy/${objectPath(object)}`, once: true });
   }
 
+  /** As with calls, the node sees a client. What the unit answered comes back whatever its status. */
+  async runUnit(request: UnitRequest): Promise<UnitResponse> {
+    const { app, unit, signal } = request;
+    const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
+    const raw = await this.#exchange({
+      method: request.method,
+      path: `/v1/${app}/units/${encodeURIComponent(unit)}${unitPath(request)}`,
+      ...unitBody(request),
+      headers: {
+        ...unitBody(request).headers,
+        [CALL_ID_HEADER]: request.callId ?? uuidv7(this.#options.world),
+        [TIMEOUT_HEADER]: String(Math.max(1, Math.ceil(timeoutMs))),
+      },
+      timeoutMs,
+      ...(signal !== undefined && { signal }),
+      // What a unit fetches it would fetch again.
+      once: true,
+    });
+    const { status, headers } = raw;
+    if (headers[UNIT_HEADER] === undefined) {
+      throw errorOf(answerOf(raw).body) ?? this.#unreachable(`answered ${status} and is no Moonport node`);
+    }
+    return { status, headers: unitHeaders(headers), body: unitAnswerBody(raw) };
+  }
+
+  async units(): Promise<readonly UnitInfo[]> {
+    return as<{ units: UnitInfo[] }>(await this.#get("/v1/admin/classes")).units;
+  }
+
   async classes(): Promise<readonly ClassInfo[]> {
     return as<{ classes: ClassInfo[] }>(await this.#get("/v1/admin/classes")).classes;
   }
 
   async status(): Promise<NodeStatus> {
     return as<NodeStatus>(await this.#get("/v1/admin/status"));
+  }
+
+  /** Which life of a node answers here; asks for no right. @throws MoonportError `node_unreachable` */
+  async session(): Promise<string> {
+    const { body } = answerOf(await this.#exchange({ method: "GET", path: "/healthz" }));
+    // A node that is not well says who it is all the same.
+    const session = isTable(body) ? body.session : undefined;
+    if (typeof session === "string") return session;
+    throw errorOf(body) ?? this.#unreachable("is no Moonport node");
   }
 
   get #timeoutMs(): number {
@@ -123,16 +186,15 @@ export class HttpNodeClient implements NodeApi {
   async #ask(ask: Ask): Promise<Answer> {
     if (ask.signal?.aborted) throw callerGone();
     const raw = await this.#exchange(ask);
-    const type = raw.headers["content-type"] ?? "";
-    const body = /json/.test(type) ? answerBody(raw.text) : undefined;
-    if (raw.status === 200 && body !== undefined) return { status: raw.status, headers: raw.headers, body };
-    throw errorOf(body) ?? this.#unreachable(`answered ${raw.status} and is no Moonport node`);
+    const { status, headers, body } = answerOf(raw);
+    if (status === 200 && body !== undefined) return { status, headers, body };
+    throw errorOf(body) ?? this.#unreachable(`answered ${status} and is no Moonport node`);
   }
 
-  #exchange(ask: Ask): Promise<{ status: number; headers: http.IncomingHttpHeaders; text: string }> {
-    const { world } = this.#options;
+  #exchange(ask: Ask): Promise<RawAnswer> {
+    const { world, token } = this.#options;
     return new Promise((resolve, reject) => {
-      const request = http.request({ ...this.#target, agent: this.#agent, ...requestOf(ask) });
+      const request = http.request({ ...this.#target, agent: this.#agent, ...requestOf(ask, token) });
       const waitMs = ask.timeoutMs === undefined ? this.#timeoutMs : ask.timeoutMs + ANSWER_MARGIN_MS;
       const timer = world.timers.after(waitMs, () => {
         fail(this.#unreachable(`did not answer within ${Math.round(waitMs)} ms`));
@@ -162,8 +224,7 @@ export class HttpNodeClient implements NodeApi {
         response.on("error", (cause) => fail(this.#unreachable("broke off its answer", cause)));
         response.on("end", () => {
           settle();
-          const text = Buffer.concat(parts).toString("utf8");
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, text });
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, bytes: Buffer.concat(parts) });
         });
       });
       request.end(ask.body);
@@ -178,14 +239,59 @@ export class HttpNodeClient implements NodeApi {
   }
 }
 
-function requestOf(ask: Ask): http.RequestOptions {
+function requestOf(ask: Ask, token: string | undefined): http.RequestOptions {
   const body = ask.body === undefined ? {} : { "content-type": "application/json" };
   const length = ask.method === "GET" ? {} : { "content-length": String(Buffer.byteLength(ask.body ?? "")) };
-  return { method: ask.method, path: ask.path, headers: { ...body, ...length, ...ask.headers } };
+  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  return { method: ask.method, path: ask.path, headers: { ...body, ...length, ...authorization, ...ask.headers } };
+}
+
+/** What follows the unit's name in its address, with the query. */
+function unitPath({ path, query }: UnitRequest): string {
+  const parts = path.split("/").slice(1).map(encodeURIComponent);
+  const pairs = Object.entries(query).flatMap(([name, value]) =>
+    (typeof value === "string" ? [value] : value).map(
+      (one) => `${encodeURIComponent(name)}=${encodeURIComponent(one)}`,
+    ),
+  );
+  const below = path === "/" ? "" : `/${parts.join("/")}`;
+  return pairs.length === 0 ? below : `${below}?${pairs.join("&")}`;
+}
+
+function unitBody({ body, headers }: UnitRequest): { body?: string | Uint8Array; headers: Record<string, string> } {
+  const type = headers["content-type"];
+  if (body === undefined) return { headers: { ...headers } };
+  if (body instanceof Uint8Array) return { body, headers: { "content-type": "application/octet-stream", ...headers } };
+  const isText = typeof body === "string" && type !== undefined && !/json/.test(type);
+  return { body: isText ? body : wireJson(body), headers: { "content-type": "application/json", ...headers } };
+}
+
+/** Those of the unit alone: the connection's and the node's say nothing to whoever asked. */
+function unitHeaders(headers: http.IncomingHttpHeaders): Record<string, string> {
+  const ours = [UNIT_HEADER, "connection", "keep-alive", "content-length", "date", "transfer-encoding"];
+  const entries = Object.entries(headers).filter(([name, value]) => value !== undefined && !ours.includes(name));
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, Array.isArray(value) ? value.join(", ") : `${value}`]),
+  );
+}
+
+function unitAnswerBody({ headers, bytes }: RawAnswer): string | Uint8Array {
+  const isText = /^text\/|json|xml|urlencoded/.test(headers["content-type"] ?? "");
+  return isText ? bytes.toString("utf8") : new Uint8Array(bytes);
 }
 
 function objectPath({ app, className, key }: ObjectIdentity): string {
   return `${app}/${className}/${encodeURIComponent(key)}`;
+}
+
+/** Without a body when that is not JSON. */
+function answerOf({ status, headers, bytes }: RawAnswer): Omit<Answer, "body"> & { readonly body?: PlainValue } {
+  const body = /json/.test(headers["content-type"] ?? "") ? answerBody(bytes.toString("utf8")) : undefined;
+  return body === undefined ? { status, headers } : { status, headers, body };
+}
+
+function isTable(value: PlainValue | undefined): value is PlainObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
 }
 
 function answerBody(text: string): PlainValue | undefined {

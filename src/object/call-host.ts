@@ -17,6 +17,7 @@ import type { PlainValue, SqlParameters, SqlRows } from "../values.js";
 import { uuidv7 } from "../world/world.js";
 import { dueTimeMs } from "./due-time.js";
 import type { ObjectContext } from "./object-context.js";
+import { seededRandom } from "./seeded-random.js";
 
 /** What a host needs of the file: an object's own, or the empty one of a key that was never written. */
 export interface HostFile {
@@ -154,7 +155,9 @@ export class CallHost implements LuaCallHost {
     this.#assertWriting("send");
     this.#bound("messages", this.#messagesSent++);
     const { catalog } = this.#context;
-    catalog.methodOf(catalog.classOf(this.object.app, request.className), request.method);
+    if (!catalog.isNative(request.className)) {
+      catalog.methodOf(catalog.classOf(this.object.app, request.className), request.method);
+    }
     const { className, key, method, args, delayMs = 0 } = request;
     const id = request.id ?? this.uuid();
     this.#file.tables.outbox.add({ id, className, key, method, args, dueMs: this.startedMs + delayMs });
@@ -174,7 +177,7 @@ export class CallHost implements LuaCallHost {
   }
 
   random(): number {
-    this.#random ??= seeded(this.#context.world.random.bytes(4));
+    this.#random ??= seededRandom(this.#context.world.random.bytes(4));
     return this.#random();
   }
 
@@ -212,15 +215,4 @@ export class CallHost implements LuaCallHost {
       hint: "a timer calls a writing method of its own object; a private one (leading underscore) is fine",
     });
   }
-}
-
-/** A call's own random numbers: mulberry32 (Tommy Ettinger), from four bytes of the world's randomness. */
-function seeded(seed: Uint8Array): () => number {
-  let state = new DataView(seed.buffer, seed.byteOffset).getUint32(0);
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -1,12 +1,18 @@
-/** The classes a node serves, by app. A reload replaces a class between calls; objects look theirs up at each burst. */
+/**
+ * The classes and units a node serves, by app. A reload replaces a class between calls, a unit between requests; objects look
+ * their class up at each burst.
+ */
 import type { AppSource } from "../app-source.js";
 import { asMoonportError, MoonportError } from "../errors.js";
-import type { LuaClass, LuaEngine, MethodKind } from "../lua/contract.js";
+import { checkUnitName } from "../identity.js";
+import type { ClassSource, LuaClass, LuaEngine, LuaUnit, MethodKind, UnitSource } from "../lua/contract.js";
 import { nearest } from "../nearest.js";
-import type { ClassInfo } from "../node-api.js";
+import type { ClassInfo, UnitInfo } from "../node-api.js";
 import type { Observer } from "../observation.js";
 
-export interface ClassFault {
+/** A file that does not load. */
+export interface FileFault {
+  readonly kind: "class" | "unit";
   readonly app: string;
   readonly name: string;
   readonly file: string;
@@ -15,41 +21,57 @@ export interface ClassFault {
 
 interface App {
   readonly classes: Map<string, LuaClass>;
-  readonly faults: Map<string, ClassFault>;
+  readonly units: Map<string, LuaUnit>;
+  /** By file. */
+  readonly faults: Map<string, FileFault>;
 }
 
 export class Catalog {
   readonly #engine: LuaEngine;
   readonly #observe: Observer;
+  readonly #native: ReadonlySet<string>;
   readonly #apps = new Map<string, App>();
 
-  constructor(engine: LuaEngine, observe: Observer) {
+  /** @param native names of classes that are host code: Lua code may refer to them, and no class may be called so */
+  constructor(engine: LuaEngine, observe: Observer, native: Iterable<string> = []) {
     this.#engine = engine;
     this.#observe = observe;
+    this.#native = new Set(native);
   }
 
   /**
-   * Makes the apps' classes the ones that serve. A class that does not load keeps its last good version, if it had one.
-   * @returns the classes that did not load
+   * Makes the apps' files the ones that serve. One that does not load keeps its last good version, if it had one.
+   * @returns those that did not load
    */
-  load(sources: readonly AppSource[]): ClassFault[] {
+  load(sources: readonly AppSource[]): FileFault[] {
     for (const source of sources) this.#loadApp(source);
     return this.faults();
   }
 
-  faults(): ClassFault[] {
+  faults(): FileFault[] {
     return [...this.#apps.values()].flatMap((app) => [...app.faults.values()]);
   }
 
   /** @throws MoonportError `app_not_found`, `class_not_found`, or the class's own `class_invalid` */
   classOf(app: string, className: string): LuaClass {
-    const found = this.#apps.get(app);
-    if (found === undefined) throw notFound("app_not_found", "app", app, this.#apps.keys());
+    const found = this.#appOf(app);
     const lua = found.classes.get(className);
     if (lua !== undefined) return lua;
-    const fault = found.faults.get(className);
-    if (fault !== undefined) throw fault.error;
+    throwFault(found, "class", className);
     throw notFound("class_not_found", "class", className, found.classes.keys());
+  }
+
+  /** @throws MoonportError `app_not_found`, `unit_not_found`, or the unit's own `unit_invalid` */
+  unitOf(app: string, name: string): LuaUnit {
+    const found = this.#appOf(app);
+    const unit = found.units.get(name);
+    if (unit !== undefined) return unit;
+    throwFault(found, "unit", name);
+    throw notFound("unit_not_found", "unit", name, found.units.keys());
+  }
+
+  isNative(className: string): boolean {
+    return this.#native.has(className);
   }
 
   /** @throws MoonportError `method_not_found`; private methods are not found from outside */
@@ -64,48 +86,91 @@ export class Catalog {
     return [...this.#apps].flatMap(([app, { classes }]) => [...classes.values()].map((lua) => infoOf(app, lua)));
   }
 
+  listUnits(): UnitInfo[] {
+    return [...this.#apps].flatMap(([app, { units }]) =>
+      [...units.values()].map(({ name, version }) => ({ app, name, version })),
+    );
+  }
+
+  #appOf(app: string): App {
+    const found = this.#apps.get(app);
+    if (found === undefined) throw notFound("app_not_found", "app", app, this.#apps.keys());
+    return found;
+  }
+
   #loadApp(source: AppSource): void {
     const before = this.#apps.get(source.app);
-    const app: App = { classes: new Map(), faults: new Map() };
-    const { unreadable = [] } = source;
-    const names = [...source.classes, ...unreadable].map((one) => one.name);
-    for (const { name, file, error } of unreadable) this.#keepLast(app, before, { app: source.app, name, file, error });
-    for (const one of source.classes) {
-      const last = before?.classes.get(one.name);
-      try {
-        const lua = this.#engine.loadClass(one, names);
-        app.classes.set(one.name, lua);
-        if (last?.version === lua.version) continue;
-        this.#observe({ kind: "class_loaded", app: source.app, name: one.name, file: one.file, version: lua.version });
-      } catch (thrown) {
-        this.#keepLast(app, before, {
-          app: source.app,
-          name: one.name,
-          file: one.file,
-          error: asMoonportError(thrown),
-        });
-      }
+    const app: App = { classes: new Map(), units: new Map(), faults: new Map() };
+    const { unreadable = [], units = [] } = source;
+    const unreadableClasses = unreadable.filter(({ kind }) => kind === "class");
+    const names = [...source.classes, ...unreadableClasses].map(({ name }) => name).concat(...this.#native);
+    for (const { kind, name, file, error } of unreadable) {
+      this.#keepLast(app, before, { kind, app: source.app, name, file, error });
     }
-    for (const name of before?.classes.keys() ?? []) {
-      if (!app.classes.has(name)) this.#observe({ kind: "class_removed", app: source.app, name });
+    for (const one of source.classes) this.#loadFile(app, before, "class", one, () => this.#loadClass(one, names));
+    for (const one of units) this.#loadFile(app, before, "unit", one, () => this.#loadUnit(one, names));
+    for (const kind of ["class", "unit"] as const) {
+      const kept = filesOf(app, kind);
+      for (const name of before === undefined ? [] : filesOf(before, kind).keys()) {
+        if (!kept.has(name)) this.#observe({ kind: `${kind}_removed`, app: source.app, name });
+      }
     }
     this.#apps.set(source.app, app);
   }
 
-  /** A class that does not load: its last good version, if there was one, goes on serving. */
-  #keepLast(app: App, before: App | undefined, fault: ClassFault): void {
-    app.faults.set(fault.name, fault);
-    const last = before?.classes.get(fault.name);
-    if (last !== undefined) app.classes.set(fault.name, last);
-    const line = fault.error.details?.line;
+  #loadFile(
+    app: App,
+    before: App | undefined,
+    kind: FileFault["kind"],
+    source: ClassSource | UnitSource,
+    load: () => LuaClass | LuaUnit,
+  ): void {
+    const { name, file } = source;
+    try {
+      const loaded = load();
+      filesOf(app, kind).set(name, loaded);
+      if (before !== undefined && filesOf(before, kind).get(name)?.version === loaded.version) return;
+      this.#observe({ kind: `${kind}_loaded`, app: source.app, name, file, version: loaded.version });
+    } catch (thrown) {
+      this.#keepLast(app, before, { kind, app: source.app, name, file, error: asMoonportError(thrown) });
+    }
+  }
+
+  #loadClass(source: ClassSource, names: readonly string[]): LuaClass {
+    if (!this.#native.has(source.name)) return this.#engine.loadClass(source, names);
+    const { file } = source;
+    throw MoonportError.of("class_invalid", `${file}: a native class is called ${source.name}`, { details: { file } });
+  }
+
+  #loadUnit(source: UnitSource, names: readonly string[]): LuaUnit {
+    checkUnitName(source.name);
+    return this.#engine.loadUnit(source, names);
+  }
+
+  /** A file that does not load: its last good version, if there was one, goes on serving. */
+  #keepLast(app: App, before: App | undefined, fault: FileFault): void {
+    const { kind, name, file, error } = fault;
+    app.faults.set(file, fault);
+    const last = before === undefined ? undefined : filesOf(before, kind).get(name);
+    if (last !== undefined) filesOf(app, kind).set(name, last);
+    const line = error.details?.line;
     this.#observe({
-      kind: "class_failed",
+      kind: `${kind}_failed`,
       app: fault.app,
-      file: fault.file,
-      message: fault.error.message,
+      file,
+      message: error.message,
       ...(typeof line === "number" && { line }),
     });
   }
+}
+
+/** What serves of one kind. A class is put among classes only and a unit among units: {@link Catalog.load} alone does it. */
+function filesOf(app: App, kind: FileFault["kind"]): Map<string, LuaClass | LuaUnit> {
+  return (kind === "class" ? app.classes : app.units) as Map<string, LuaClass | LuaUnit>;
+}
+
+function throwFault(app: App, kind: FileFault["kind"], name: string): void {
+  for (const fault of app.faults.values()) if (fault.kind === kind && fault.name === name) throw fault.error;
 }
 
 function infoOf(app: string, lua: LuaClass): ClassInfo {
@@ -114,7 +179,7 @@ function infoOf(app: string, lua: LuaClass): ClassInfo {
 }
 
 function notFound(
-  code: "app_not_found" | "class_not_found" | "method_not_found",
+  code: "app_not_found" | "class_not_found" | "unit_not_found" | "method_not_found",
   what: string,
   name: string,
   candidates: Iterable<string>,

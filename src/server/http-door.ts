@@ -24,6 +24,7 @@ import { operationsHandler } from "./operations.js";
 import { Origins } from "./origins.js";
 import { rawProblem } from "./raw-answer.js";
 import { type RequestLine, requestLineOf, routeNotFound } from "./request-line.js";
+import { unitsHandler } from "./units-handler.js";
 
 export interface HttpDoorOptions {
   readonly node: NodeApi;
@@ -73,7 +74,7 @@ export class HttpDoor {
     this.#options = options;
     this.#auth = options.auth ?? openAuthenticator;
     this.#origins = new Origins(this.#auth.isOpen, options.allowOrigins ?? []);
-    this.#handlers = [...(options.handlers ?? []), operationsHandler(options)];
+    this.#handlers = [...(options.handlers ?? []), unitsHandler(options), operationsHandler(options)];
     this.#upgrades = options.upgrades ?? [];
   }
 

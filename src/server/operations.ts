@@ -75,7 +75,7 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
     case "status":
       return json(await node.status());
     case "classes":
-      return json({ classes: await node.classes() });
+      return json({ classes: await node.classes(), units: await node.units() });
     case "inspect":
       return json(await node.inspect(identity(route.object)));
     case "store_get": {

@@ -4,3 +4,5 @@ export const SEQ_HEADER = "moonport-seq";
 export const TIMEOUT_HEADER = "x-request-timeout-ms";
 export const DEADLINE_HEADER = "x-request-deadline";
 export const CALL_ID_HEADER = "idempotency-key";
+/** Names the unit that made a response: its status and body are the unit's own. */
+export const UNIT_HEADER = "moonport-unit";

@@ -4,11 +4,27 @@
  */
 import { MoonportError } from "../../src/errors.js";
 import type { ObjectIdentity } from "../../src/identity.js";
-import type { CallReply, CallRequest, ClassInfo, Inspection, NodeApi, NodeStatus } from "../../src/node-api.js";
+import type {
+  CallReply,
+  CallRequest,
+  ClassInfo,
+  Inspection,
+  NodeApi,
+  NodeStatus,
+  UnitInfo,
+  UnitRequest,
+  UnitResponse,
+} from "../../src/node-api.js";
 import type { PlainValue, SqlRows, SqlValue } from "../../src/values.js";
 
 export class FakeNode implements NodeApi {
   readonly calls: CallRequest[] = [];
+  readonly unitRequests: UnitRequest[] = [];
+  unitAnswer: (request: UnitRequest) => Promise<UnitResponse> | UnitResponse = () => ({
+    status: 200,
+    headers: { "content-type": "application/json; charset=utf-8" },
+    body: "null",
+  });
   readonly stores = new Map<string, Map<string, PlainValue>>();
   readonly destroyed: string[] = [];
   ready = true;
@@ -55,6 +71,15 @@ export class FakeNode implements NodeApi {
   async destroy(object: ObjectIdentity): Promise<void> {
     if (this.destroyed.includes(object.id)) throw MoonportError.of("object_not_found", `${object.id} is destroyed`);
     this.destroyed.push(object.id);
+  }
+
+  async runUnit(request: UnitRequest): Promise<UnitResponse> {
+    this.unitRequests.push(request);
+    return await this.unitAnswer(request);
+  }
+
+  async units(): Promise<readonly UnitInfo[]> {
+    return [{ app: "default", name: "echo", version: "v1" }];
   }
 
   async classes(): Promise<readonly ClassInfo[]> {
