@@ -198,6 +198,8 @@ export class Link {
 
   /** A token that does not change is refused once; one that is asked for may just have run out, and gets a second try. */
   #isFinal({ code }: Loss): boolean {
+    // This side and the node do not speak of the same frames: another try would end as this one did.
+    if (code === CLOSE_CODES.bad_frame) return true;
     if (code === CLOSE_CODES.unauthenticated) {
       if (this.#wasRefusedToken || typeof this.#options.token !== "function") return true;
       this.#wasRefusedToken = true;

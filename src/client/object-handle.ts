@@ -13,6 +13,7 @@ import { plainCopy } from "../plain-copy.js";
 import type { ReadingCall, SubscribeFrom } from "../realtime/contract.js";
 import type { RemoteMethods } from "../typed-methods.js";
 import type { PlainValue } from "../values.js";
+import { CALL_ID_GRAMMAR, isCallId } from "../wire/call-id.js";
 import type { FrameTarget } from "../wire/frames.js";
 import { uuidv7 } from "../world/world.js";
 import type { Calls } from "./calls.js";
@@ -167,7 +168,12 @@ export function viewWith(
 
 const snapshot: OptionRule = { is: '{ snapshot: "method", args: [...] }', accepts: isSnapshot };
 
-const CALL_RULES: OptionRules<CallOptions> = { signal: abortSignal, timeoutMs: amount, callId: filledText };
+const callId: OptionRule = {
+  is: CALL_ID_GRAMMAR,
+  accepts: (value) => typeof value === "string" && isCallId(value),
+};
+
+const CALL_RULES: OptionRules<CallOptions> = { signal: abortSignal, timeoutMs: amount, callId };
 const SUBSCRIBE_RULES: OptionRules<SubscribeOptions> = {
   from: {
     is: '"now", { after: number } or { snapshot: "method", args: [...] }',

@@ -114,6 +114,14 @@ describe("the connection of a client", () => {
     expect(client.state.kind).toBe("open");
   });
 
+  it("is given up when the node cannot read what it was sent", async () => {
+    const client = await node.connected();
+    node.connection.close(CLOSE_CODES.bad_frame, 'bad_frame: there are no frames of type "call"');
+    await node.time.advance(10_000);
+    expect(node.connections).toHaveLength(1);
+    expect(client.state).toMatchObject({ kind: "closed", error: { message: expect.stringContaining("no frames") } });
+  });
+
   it("is dropped when no welcome comes in time", async () => {
     node.manner = "silent";
     const client = await node.connected({ connectTimeoutMs: 2_000 });

@@ -1,0 +1,87 @@
+/** A real node behind its real doors, which can be stopped and started again under its clients. */
+import { onTestFinished } from "vitest";
+import { openBucket } from "../../../src/bucket/open-bucket.js";
+import { MoonportNode } from "../../../src/node.js";
+import { type Doors, openDoors } from "../../../src/server/doors.js";
+import { resolveSettings } from "../../../src/settings/settings.js";
+import { silentLogger } from "../../../src/world/logger.js";
+import { realWorld } from "../../../src/world/real-world.js";
+import { temporaryFolder } from "../../support/temporary-folder.js";
+
+const TALLY = `local Tally = class "Tally"
+Tally.migrations = { [[CREATE TABLE taken (id TEXT NOT NULL)]] }
+function Tally:add(id)
+  state.sql.exec("INSERT INTO taken (id) VALUES (?)", id)
+  local total = (state.store.get("total") or 0) + 1
+  state.store.set("total", total)
+  emit(total % 2 == 0 and "even" or "odd", { id = id, total = total })
+  return total
+end
+function Tally:keep(value) state.store.set("kept", value) return value end
+function Tally:refuse(code) error { code = code, message = "no", least = 26 } end
+function Tally.read:kept() return state.store.get("kept") end
+function Tally.read:total() return state.store.get("total") or 0 end
+function Tally.read:twice()
+  return state.sql.all("SELECT id FROM taken GROUP BY id HAVING count(*) > 1")
+end
+return Tally`;
+
+/** What the compiler knows of the class above. */
+export interface TallyMethods {
+  add(id: string): number;
+  keep<Value>(value: Value): Value;
+  refuse(code: string): never;
+  kept(): unknown;
+  total(): number;
+  twice(): { id: string }[];
+}
+
+export class LiveNode {
+  readonly #root = temporaryFolder();
+  readonly #settings: ReturnType<typeof resolveSettings>;
+  #running: { readonly node: MoonportNode; readonly doors: Doors } | undefined;
+  #port = 0;
+
+  private constructor(settings: Readonly<Record<string, number>>) {
+    this.#settings = resolveSettings({ DRAIN_MS: 2_000, ...settings });
+  }
+
+  static async start(settings: Readonly<Record<string, number>> = {}): Promise<LiveNode> {
+    const live = new LiveNode(settings);
+    await live.open();
+    onTestFinished(() => live.stop());
+    return live;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get url(): string {
+    return `ws://127.0.0.1:${this.#port}`;
+  }
+
+  /** On the port it had before. */
+  async open(): Promise<void> {
+    const world = realWorld(this.#root, silentLogger);
+    const settings = this.#settings;
+    const node = await MoonportNode.open({
+      world,
+      bucket: openBucket(`sqlite:${this.#root}/bucket.sqlite`, world, settings),
+      apps: [{ app: "default", classes: [{ app: "default", name: "Tally", file: "classes/Tally.lua", text: TALLY }] }],
+      settings,
+      onClassError: "refuse",
+    });
+    const { session } = node;
+    const doors = await openDoors({ node, session, settings, world, host: "127.0.0.1", port: this.#port });
+    this.#port = Number(new URL(doors.url).port);
+    this.#running = { node, doors };
+  }
+
+  async stop(): Promise<void> {
+    const running = this.#running;
+    this.#running = undefined;
+    await running?.doors.stop();
+    await running?.node.stop();
+  }
+}
