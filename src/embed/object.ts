@@ -1,0 +1,165 @@
+/**
+ * One object as an embedding program holds it: what a client's handle has, and more, since the program is the node's host.
+ * Making one asks nothing of the node and keeps nothing of the object awake.
+ */
+import {
+  type AnyMethods,
+  type ObjectHandle,
+  plainArguments,
+  subscribeWith,
+  viewWith,
+} from "../client/object-handle.js";
+import type { Subscription } from "../client/subscription.js";
+import type { View } from "../client/view.js";
+import { MoonportError } from "../errors.js";
+import { checkMethodName, type ObjectIdentity } from "../identity.js";
+import type { CallRequest, Inspection, NodeApi } from "../node-api.js";
+import type { LiveApi } from "../realtime/contract.js";
+import type { RemoteMethods } from "../typed-methods.js";
+import type { PlainValue } from "../values.js";
+import type { FrameTarget } from "../wire/frames.js";
+import { uuidv7, type World } from "../world/world.js";
+import { localWatches } from "./local-watches.js";
+import { type CallOptions, callerOf, checkCallOptions, type SubscribeOptions, type ViewOptions } from "./options.js";
+
+type Parameters<Methods, Method extends keyof Methods> = Methods[Method] extends (...args: infer Args) => unknown
+  ? Readonly<Args>
+  : never;
+type Reply<Methods, Method extends keyof Methods> = Methods[Method] extends (...args: never[]) => infer Value
+  ? Awaited<Value>
+  : never;
+
+export interface EmbeddedHandle<Methods> extends ObjectHandle<Methods> {
+  /** `app/Class/key`. */
+  readonly id: string;
+  /**
+   * Calls a method; resolves with its reply once that is durable. Nothing is tried again by itself: what fails with a
+   * `retryable` error may be called again with the `callId` that the error names, and runs once.
+   * @param args what JSON has, and Uint8Array; they are copied
+   * @throws MoonportError, or the signal's reason; docs/errors.md lists the codes
+   */
+  call<Method extends Extract<keyof Methods, string>>(
+    method: Method,
+    args?: Parameters<Methods, Method>,
+    options?: CallOptions,
+  ): Promise<Reply<Methods, Method>>;
+  /**
+   * The object's events as a `for await` loop reads them; leaving the loop ends it. What lands after it is `ready` is in it.
+   * @throws MoonportError `bad_option`, `bad_value`; everything else comes out of the loop and of `ready`
+   */
+  subscribe(options?: SubscribeOptions): Subscription;
+  /**
+   * A reading method's value as a loop reads it: now, and each time that a landed write changed it. A slow loop misses
+   * values, never the last one.
+   * @throws MoonportError as `subscribe`
+   */
+  view<Method extends Extract<keyof Methods, string>>(
+    method: Method,
+    args?: Parameters<Methods, Method>,
+    options?: ViewOptions,
+  ): View<Reply<Methods, Method>>;
+  /** Where the object stands. @throws MoonportError */
+  inspect(): Promise<Inspection>;
+  /** Ends the object; resolves when that is durable. A later write starts it anew. @throws MoonportError `object_not_found` */
+  destroy(): Promise<void>;
+}
+
+/** A handle with the methods of the class on it: `lot.bid("ada", 25)` is `lot.call("bid", ["ada", 25])`. */
+export type MoonportObject<Methods> = EmbeddedHandle<Methods> &
+  RemoteMethods<Omit<Methods, keyof EmbeddedHandle<Methods>>>;
+
+/** What embedded objects need of the node they belong to. */
+export interface EmbeddedContext {
+  readonly node: NodeApi & LiveApi;
+  readonly world: World;
+  /** Aborted when the node closes. */
+  readonly closing: AbortSignal;
+}
+
+/** Items that a subscription holds for its reader before it asks the node to pause. */
+const ITEMS_BUFFERED_MAX = 1_000;
+
+export class EmbeddedObject implements EmbeddedHandle<AnyMethods> {
+  readonly id: string;
+  readonly #context: EmbeddedContext;
+  readonly #object: ObjectIdentity;
+
+  constructor(context: EmbeddedContext, object: ObjectIdentity) {
+    this.id = object.id;
+    this.#context = context;
+    this.#object = object;
+  }
+
+  async call(method: string, args: readonly unknown[] = [], options: CallOptions = {}): Promise<PlainValue> {
+    checkCallOptions(options);
+    checkMethodName(method);
+    const { node, world } = this.#context;
+    const { as, callId = uuidv7(world), timeoutMs, signal } = options;
+    const request: CallRequest = {
+      object: this.#object,
+      method,
+      args: plainArguments(args),
+      caller: callerOf(as),
+      callId,
+      ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(signal !== undefined && { signal }),
+    };
+    const { value } = await orAborted(signal, () => node.call(request));
+    return value;
+  }
+
+  subscribe({ as, ...options }: SubscribeOptions = {}): Subscription {
+    this.#assertOpen();
+    const { node, world } = this.#context;
+    const watches = localWatches(node, world, this.#object, callerOf(as));
+    return subscribeWith(watches, this.#target, ITEMS_BUFFERED_MAX, this.#untilClosing(options));
+  }
+
+  view(method: string, args: readonly unknown[] = [], { as, ...options }: ViewOptions = {}): View<PlainValue> {
+    this.#assertOpen();
+    checkMethodName(method);
+    const { node, world } = this.#context;
+    const watches = localWatches(node, world, this.#object, callerOf(as));
+    return viewWith(watches, this.#target, method, args, this.#untilClosing(options));
+  }
+
+  inspect(): Promise<Inspection> {
+    return this.#context.node.inspect(this.#object);
+  }
+
+  destroy(): Promise<void> {
+    return this.#context.node.destroy(this.#object);
+  }
+
+  get #target(): FrameTarget {
+    const { app, className, key } = this.#object;
+    return { app, class: className, key };
+  }
+
+  /** A loop ends with the node it reads from. */
+  #untilClosing<Options extends { readonly signal?: AbortSignal }>(options: Options): Options {
+    const { closing } = this.#context;
+    const { signal } = options;
+    return {
+      ...options,
+      signal: signal instanceof AbortSignal ? AbortSignal.any([signal, closing]) : (signal ?? closing),
+    };
+  }
+
+  #assertOpen(): void {
+    if (this.#context.closing.aborted) throw MoonportError.of("node_stopping", "this Moonport is closed");
+  }
+}
+
+/** The outcome, or the signal's reason as soon as it is aborted; the outcome then goes nowhere. */
+async function orAborted<T>(signal: AbortSignal | undefined, start: () => Promise<T>): Promise<T> {
+  if (signal === undefined) return await start();
+  signal.throwIfAborted();
+  return await new Promise<T>((resolve, reject) => {
+    const abort = (): void => reject(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+    start()
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener("abort", abort));
+  });
+}

@@ -1,0 +1,29 @@
+/** What an embedded node tells the program around it: its log, and its observations. */
+import { asMoonportError } from "../errors.js";
+import type { Observer } from "../observation.js";
+import type { Logger } from "../world/logger.js";
+import { pinoLogger } from "../world/pino-logger.js";
+import { isLogger, type MoonportOptions } from "./options.js";
+
+export function loggerOf(log: MoonportOptions["log"]): Logger {
+  if (log === undefined) return pinoLogger({ format: "json", level: "warn" });
+  return isLogger(log) ? log : pinoLogger({ format: "json", level: "warn", ...log });
+}
+
+/**
+ * The program's observer; what it throws is logged and reaches nothing in the node.
+ * @param logsFaults whether what fails to load is logged: where it does not throw, nobody else may look
+ */
+export function guardedObserver(observer: Observer | undefined, log: Logger, logsFaults: boolean): Observer {
+  return (observation) => {
+    if (logsFaults && (observation.kind === "class_failed" || observation.kind === "unit_failed")) {
+      const { app, file, line, message } = observation;
+      log.warn({ app, file, line, error: message }, "not loaded");
+    }
+    try {
+      observer?.(observation);
+    } catch (error) {
+      log.error({ error: asMoonportError(error).message, observation: observation.kind }, "the observer threw");
+    }
+  };
+}

@@ -1,0 +1,22 @@
+/** What a program that embeds Moonport may use; docs/embedding.md shows how. `moonport/client` is for programs without a node. */
+export type { AnyMethods, Snapshot } from "./client/object-handle.js";
+export type { Subscription, SubscriptionItem } from "./client/subscription.js";
+export type { View } from "./client/view.js";
+export type { MoonportObject } from "./embed/object.js";
+export type {
+  ActingFor,
+  CallOptions,
+  ListenOptions,
+  LogOptions,
+  MoonportOptions,
+  SubscribeOptions,
+  ViewOptions,
+} from "./embed/options.js";
+export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
+export { Moonport } from "./moonport.js";
+export type { ClassInfo, Inspection, NodeStatus } from "./node-api.js";
+export type { Observation, Observer } from "./observation.js";
+export { SETTINGS, type SettingName, settingsFromEnvironment } from "./settings/settings.js";
+export type { PlainObject, PlainValue } from "./values.js";
+export { VERSION } from "./version.js";
+export type { Logger } from "./world/logger.js";
