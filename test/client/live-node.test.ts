@@ -2,7 +2,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { type ConnectOptions, connect, type MoonportClient, MoonportError } from "../../src/client/index.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
 import { ChoppingProxy } from "./support/chopping-proxy.js";
-import { LiveNode, type TallyMethods } from "./support/live-node.js";
+import { LiveNode } from "./support/live-node.js";
+import type { TallyMethods } from "./support/tally.js";
 
 const CODECS = ["json", "msgpack"] as const;
 
