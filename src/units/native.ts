@@ -23,8 +23,11 @@ export interface NativeContext {
 /** What it throws reaches the Lua code: a MoonportError as it is, anything else as `native_failed`. */
 export type NativeMethod = (args: readonly PlainValue[], context: NativeContext) => unknown;
 
-/** An object with methods, by the names that Lua calls them; what they return is a plain value or a promise of one. */
-export type NativeClass = Readonly<Record<string, NativeMethod>>;
+/**
+ * Anything with methods of the shape of {@link NativeMethod}, by the names that Lua calls them: an object literal or an
+ * instance of a class. What they return is a plain value or a promise of one.
+ */
+export type NativeClass = object;
 export type NativeClasses = Readonly<Record<string, NativeClass>>;
 
 /** @throws MoonportError `method_not_found`, `native_failed`, `bad_value`, or what the method threw */
@@ -54,7 +57,7 @@ export async function callNative(
 
 function methodOf(native: NativeClass, method: string): NativeMethod | undefined {
   if (method in Object.prototype) return undefined;
-  const found: unknown = native[method];
+  const found = (native as Readonly<Record<string, unknown>>)[method];
   return typeof found === "function" ? (found as NativeMethod) : undefined;
 }
 

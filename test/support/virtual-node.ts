@@ -5,7 +5,8 @@ import type { Bucket } from "../../src/bucket/bucket.js";
 import { MemoryBucket, type MemoryBucketOptions } from "../../src/bucket/memory-bucket.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { MoonportNode } from "../../src/node.js";
-import type { CallReply, CallRequest } from "../../src/node-api.js";
+import type { CallReply, CallRequest, UnitRequest, UnitResponse } from "../../src/node-api.js";
+import type { NodeOptions } from "../../src/node-options.js";
 import type { Observation } from "../../src/observation.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
@@ -19,6 +20,10 @@ export interface VirtualNodeOptions {
   readonly bucket?: MemoryBucketOptions;
   /** Lua by class name; default the repository's `classes/`. */
   readonly classes?: Readonly<Record<string, string>>;
+  /** Lua by unit name. */
+  readonly units?: Readonly<Record<string, string>>;
+  readonly native?: NodeOptions["native"];
+  readonly outbound?: NodeOptions["outbound"];
   readonly seed?: number;
   /** The data folder; default a temporary one. */
   readonly root?: string;
@@ -67,6 +72,8 @@ export class VirtualNode {
       settings: resolveSettings({ HEALTH_INTERVAL_MS: 0, ...this.#options.settings }),
       onClassError: this.#options.onClassError ?? "refuse",
       observer: (observation) => void this.observations.push(observation),
+      ...(this.#options.native !== undefined && { native: this.#options.native }),
+      ...(this.#options.outbound !== undefined && { outbound: this.#options.outbound }),
     });
     this.node = await this.time.until(opening);
   }
@@ -79,19 +86,35 @@ export class VirtualNode {
     more: Partial<CallRequest> = {},
   ): Promise<CallReply> {
     const object = this.identity(target);
+    return this.#overWire(this.node.call({ object, method, args, caller: { kind: "client" }, ...more }));
+  }
+
+  /** As `start`, of a unit. */
+  startUnit(unit: string, more: Partial<UnitRequest> = {}): Promise<UnitResponse> {
+    const caller = { kind: "client" as const };
+    const plain = { app: "default", unit, method: "POST", path: "/", query: {}, headers: {}, caller };
+    return this.#overWire(this.node.runUnit({ ...plain, ...more }));
+  }
+
+  /** What a unit answers as JSON, driving time until it is there. */
+  async unit(unit: string, body?: PlainValue, more: Partial<UnitRequest> = {}): Promise<unknown> {
+    const response = this.startUnit(unit, { ...(body !== undefined && { body }), ...more });
+    return JSON.parse(String((await this.time.until(response)).body));
+  }
+
+  /** The wire is cut with the machine: what its memory still comes to after a crash reaches nobody. */
+  #overWire<T>(answer: Promise<T>): Promise<T> {
     const { world } = this;
-    // The wire is cut with the machine: what its memory still comes to after a crash reaches nobody.
     const whileAlive =
-      <T>(settle: (outcome: T) => void) =>
-      (outcome: T): void => {
+      <V>(settle: (outcome: V) => void) =>
+      (outcome: V): void => {
         if (!world.revoked) settle(outcome);
       };
-    const reply = new Promise<CallReply>((resolve, reject) => {
-      const call = this.node.call({ object, method, args, caller: { kind: "client" }, ...more });
-      call.then(whileAlive(resolve), whileAlive(reject));
+    const received = new Promise<T>((resolve, reject) => {
+      answer.then(whileAlive(resolve), whileAlive(reject));
     });
-    reply.catch(() => {});
-    return reply;
+    received.catch(() => {});
+    return received;
   }
 
   /** The value of a call, driving time until it is there. */
@@ -120,8 +143,8 @@ export class VirtualNode {
   }
 
   /** The classes become these, as `dev` does on save. */
-  async reload(classes: Readonly<Record<string, string>>): Promise<void> {
-    this.node.reload([appOf(classes)]);
+  async reload(classes: Readonly<Record<string, string>>, units: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.node.reload([appOf(classes, units)]);
     await this.time.settle();
   }
 
@@ -131,19 +154,26 @@ export class VirtualNode {
   }
 
   #app(): AppSource {
-    const { classes } = this.#options;
-    return classes === undefined ? readAppSource("default", new RealFolder(".")) : appOf(classes);
+    const { classes, units } = this.#options;
+    return classes === undefined ? readAppSource("default", new RealFolder(".")) : appOf(classes, units);
   }
 }
 
-function appOf(classes: Readonly<Record<string, string>>): AppSource {
+function appOf(classes: Readonly<Record<string, string>>, units: Readonly<Record<string, string>> = {}): AppSource {
   const sources = Object.entries(classes).map(([name, text]) => ({
     app: "default",
     name,
     file: `classes/${name}.lua`,
     text,
   }));
-  return { app: "default", classes: sources };
+  const unitSources = Object.entries(units).map(([name, text]) => ({
+    kind: "unit" as const,
+    app: "default",
+    name,
+    file: `units/${name}.lua`,
+    text,
+  }));
+  return { app: "default", classes: sources, units: unitSources };
 }
 
 /** The bucket as a store of its own: a node that stops leaves it running for the next. */
