@@ -18,12 +18,14 @@ import type {
   UnitRequest,
   UnitResponse,
 } from "../node-api.js";
+import type { LiveApi, Sink, SubscribeRequest, Subscription } from "../realtime/contract.js";
 import { SETTINGS } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "../values.js";
 import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER, UNIT_HEADER } from "../wire/http-headers.js";
 import { errorOf } from "../wire/problem.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { uuidv7, type World } from "../world/world.js";
+import { StreamSubscription } from "./stream-subscription.js";
 
 export interface HttpNodeClientOptions {
   /** `http://127.0.0.1:7070`; a path in it is refused. */
@@ -66,7 +68,15 @@ const ANSWER_MARGIN_MS = 5_000;
 /** Deeper than any value a node sends: its answers wrap values in a few levels of their own. */
 const ANSWER_DEPTH_MAX = SETTINGS.VALUE_DEPTH_MAX.max + 8;
 
-export class HttpNodeClient implements NodeApi {
+/** How a subscription goes on when its node does not. */
+export interface ResumeOptions {
+  /** Asked before each connection: where the node answers by now. Without it, or an answer, where it always did. */
+  readonly address?: () => string | undefined;
+  /** It was cut off and will try again. */
+  readonly interrupted?: (cause: MoonportError) => void;
+}
+
+export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
   readonly #options: HttpNodeClientOptions;
   readonly #target: { readonly host: string; readonly port: number };
   readonly #agent = new http.Agent({ keepAlive: true });
@@ -103,6 +113,23 @@ export class HttpNodeClient implements NodeApi {
     const answer = await this.#ask(signal === undefined ? ask : { ...ask, signal });
     const seq = answer.headers[SEQ_HEADER];
     return typeof seq === "string" ? { value: answer.body, seq: Number(seq) } : { value: answer.body };
+  }
+
+  /**
+   * Over the node's event stream. It comes back by itself from the number it has come to, until it is closed, the object is
+   * destroyed, or the node refuses it for good. A sink that is full is waited for, not ended.
+   * @throws MoonportError the node's refusal, `node_unreachable` when the first connection fails
+   */
+  async subscribe(request: SubscribeRequest, sink: Sink, resume: ResumeOptions = {}): Promise<Subscription> {
+    const { world, token } = this.#options;
+    const { address = () => undefined, interrupted = () => {} } = resume;
+    const path = `/v1/${objectPath(request.object)}/-/events`;
+    const target = () => {
+      const url = address();
+      const { host, port } = url === undefined ? this.#target : targetOf(url);
+      return { host, port, path, headers: authorizationOf(token) };
+    };
+    return new StreamSubscription({ world, target, interrupted }, request, sink).open();
   }
 
   async storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined> {
@@ -242,8 +269,12 @@ export class HttpNodeClient implements NodeApi {
 function requestOf(ask: Ask, token: string | undefined): http.RequestOptions {
   const body = ask.body === undefined ? {} : { "content-type": "application/json" };
   const length = ask.method === "GET" ? {} : { "content-length": String(Buffer.byteLength(ask.body ?? "")) };
-  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  return { method: ask.method, path: ask.path, headers: { ...body, ...length, ...authorization, ...ask.headers } };
+  const headers = { ...body, ...length, ...authorizationOf(token), ...ask.headers };
+  return { method: ask.method, path: ask.path, headers };
+}
+
+function authorizationOf(token: string | undefined): Readonly<Record<string, string>> {
+  return token === undefined ? {} : { authorization: `Bearer ${token}` };
 }
 
 /** What follows the unit's name in its address, with the query. */
