@@ -24,7 +24,10 @@ export interface ConnectOptions {
   readonly reconnectDelayMaxMs?: number;
   /** Tries in a row that may fail before the client gives up and closes. Default: no end. */
   readonly reconnectAttemptsMax?: number;
-  /** Calls that are with the node at the same time; further ones wait here. Default 128. */
+  /**
+   * Calls that are with the node at the same time; further ones wait here. Default 100: below the node's own
+   * SOCKET_CALLS_MAX, at which it would read nothing more, cancellations neither.
+   */
   readonly callsInFlightMax?: number;
   /** Calls under way in all; one more is refused with `client_full`. Default 10,000. */
   readonly callsMax?: number;
@@ -42,7 +45,7 @@ const NUMBERS = {
   reconnectDelayMs: 100,
   reconnectDelayMaxMs: 10_000,
   reconnectAttemptsMax: Number.POSITIVE_INFINITY,
-  callsInFlightMax: 128,
+  callsInFlightMax: 100,
   callsMax: 10_000,
   eventsBufferedMax: 1_000,
 } as const;

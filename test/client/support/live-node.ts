@@ -11,16 +11,22 @@ import { TALLY } from "./tally.js";
 
 export class LiveNode {
   readonly #root = temporaryFolder();
+  readonly #classes: Readonly<Record<string, string>>;
   readonly #settings: ReturnType<typeof resolveSettings>;
   #running: { readonly node: MoonportNode; readonly doors: Doors } | undefined;
   #port = 0;
 
-  private constructor(settings: Readonly<Record<string, number>>) {
+  private constructor(settings: Readonly<Record<string, number>>, classes: Readonly<Record<string, string>>) {
+    this.#classes = classes;
     this.#settings = resolveSettings({ DRAIN_MS: 2_000, ...settings });
   }
 
-  static async start(settings: Readonly<Record<string, number>> = {}): Promise<LiveNode> {
-    const live = new LiveNode(settings);
+  /** @param classes Lua by name */
+  static async start(
+    settings: Readonly<Record<string, number>> = {},
+    classes: Readonly<Record<string, string>> = { Tally: TALLY },
+  ): Promise<LiveNode> {
+    const live = new LiveNode(settings, classes);
     await live.open();
     onTestFinished(() => live.stop());
     return live;
@@ -38,10 +44,16 @@ export class LiveNode {
   async open(): Promise<void> {
     const world = realWorld(this.#root, silentLogger);
     const settings = this.#settings;
+    const classes = Object.entries(this.#classes).map(([name, text]) => ({
+      app: "default",
+      name,
+      file: `classes/${name}.lua`,
+      text,
+    }));
     const node = await MoonportNode.open({
       world,
       bucket: openBucket(`sqlite:${this.#root}/bucket.sqlite`, world, settings),
-      apps: [{ app: "default", classes: [{ app: "default", name: "Tally", file: "classes/Tally.lua", text: TALLY }] }],
+      apps: [{ app: "default", classes }],
       settings,
       onClassError: "refuse",
     });
