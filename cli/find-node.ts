@@ -31,9 +31,29 @@ export async function withNode<T>(
 ): Promise<T> {
   const client = context.nodeUrl === undefined ? await runningNode(context) : clientOf(context.nodeUrl, context);
   if (client === undefined) return await withOwnNode(context, command, use);
-  if (context.configured) context.output.talk("--set and --bucket do not change a node that already runs");
+  if (context.configured)
+    context.output.talk("--set, --allow-host and --bucket do not change a node that already runs");
   try {
     return await use({ node: client, kind: "running" });
+  } finally {
+    client.close();
+  }
+}
+
+/**
+ * For commands that need a node that goes on running.
+ * @param use gets with it where it answers by now, asked again after it was lost: a node that restarts may have another port
+ * @throws MoonportError what `use` throws, `node_unreachable`
+ */
+export async function withRunningNode<T>(
+  context: Context,
+  use: (client: HttpNodeClient, address: () => Promise<string>) => Promise<T>,
+): Promise<T> {
+  const { nodeUrl } = context;
+  const address = nodeUrl === undefined ? () => runningAddress(context) : async () => nodeUrl;
+  const client = clientOf(await address(), context);
+  try {
+    return await use(client, address);
   } finally {
     client.close();
   }
@@ -59,15 +79,27 @@ async function withOwnNode<T>(context: Context, command: string, use: (found: Fo
   }
 }
 
-/** The node of `node.json`, if it answers and is the one that wrote it: a port is soon another's. */
 async function runningNode(context: Context): Promise<HttpNodeClient | undefined> {
-  const file = readNodeFile(new RealFolder(context.data));
+  const url = await runningUrl(context);
+  return url === undefined ? undefined : clientOf(url, context);
+}
+
+async function runningAddress(context: Context): Promise<string> {
+  const url = await runningUrl(context);
+  if (url !== undefined) return url;
+  throw MoonportError.of("node_unreachable", `no node runs on ${context.data}`, {
+    hint: "start one with `moonport dev` or `moonport start`, or name one with --node",
+  });
+}
+
+/** The address in `node.json`, if a node answers there and is the one that wrote it: a port is soon another's. */
+async function runningUrl({ data }: Context): Promise<string | undefined> {
+  const file = readNodeFile(new RealFolder(data));
   if (file?.url === undefined) return undefined;
   // Without the token: a stranger must not learn it.
   const greeter = clientOf(file.url, { timeoutMs: GREETING_MS });
   try {
-    const session = await greeter.session();
-    return session === file.session ? clientOf(file.url, context) : undefined;
+    return (await greeter.session()) === file.session ? file.url : undefined;
   } catch (error) {
     if (error instanceof MoonportError) return undefined;
     throw error;

@@ -11,7 +11,9 @@ import { addNew } from "./commands/new.js";
 import { addSettings } from "./commands/settings.js";
 import { addSql } from "./commands/sql.js";
 import { addStart } from "./commands/start.js";
+import { addSubscribe } from "./commands/subscribe.js";
 import { addToken } from "./commands/token.js";
+import { addUnit } from "./commands/unit.js";
 import { addSharedFlags } from "./context.js";
 import { exitCodesHelp } from "./exit-codes.js";
 import { packageVersion } from "./package-root.js";
@@ -35,7 +37,8 @@ Example:
 ${exitCodesHelp()}`,
     );
   addSharedFlags(program);
-  for (const add of [addNew, addDev, addStart, addCall, addGet, addList, addSql, addInspect, addDestroy]) add(program);
-  for (const add of [addClasses, addSettings, addToken]) add(program);
+  for (const add of [addNew, addDev, addStart, addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy])
+    add(program);
+  for (const add of [addSubscribe, addClasses, addSettings, addToken]) add(program);
   return program;
 }

@@ -70,8 +70,11 @@ const ANSWER_DEPTH_MAX = SETTINGS.VALUE_DEPTH_MAX.max + 8;
 
 /** How a subscription goes on when its node does not. */
 export interface ResumeOptions {
-  /** Asked before each connection: where the node answers by now. Without it, or an answer, where it always did. */
-  readonly address?: () => string | undefined;
+  /**
+   * Asked before each further connection: where the node answers by now; what it rejects with is a reason to ask again later.
+   * Without it, where it always did.
+   */
+  readonly address?: () => Promise<string>;
   /** It was cut off and will try again. */
   readonly interrupted?: (cause: MoonportError) => void;
 }
@@ -122,14 +125,11 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
    */
   async subscribe(request: SubscribeRequest, sink: Sink, resume: ResumeOptions = {}): Promise<Subscription> {
     const { world, token } = this.#options;
-    const { address = () => undefined, interrupted = () => {} } = resume;
-    const path = `/v1/${objectPath(request.object)}/-/events`;
-    const target = () => {
-      const url = address();
-      const { host, port } = url === undefined ? this.#target : targetOf(url);
-      return { host, port, path, headers: authorizationOf(token) };
-    };
-    return new StreamSubscription({ world, target, interrupted }, request, sink).open();
+    const { address, interrupted = () => {} } = resume;
+    const rest = { path: `/v1/${objectPath(request.object)}/-/events`, headers: authorizationOf(token) };
+    const target = async () => ({ ...(address === undefined ? this.#target : targetOf(await address())), ...rest });
+    const options = { world, target, interrupted };
+    return new StreamSubscription(options, request, sink).open({ ...this.#target, ...rest });
   }
 
   async storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined> {

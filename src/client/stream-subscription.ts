@@ -20,8 +20,8 @@ export type StreamRequest = Omit<SubscribeRequest, "caller">;
 
 export interface StreamSubscriptionOptions {
   readonly world: Pick<World, "random" | "timers">;
-  /** Of the object's stream, without a query. Asked before each connection: a node that restarted may answer elsewhere. */
-  readonly target: () => StreamTarget;
+  /** The object's stream, without a query. Asked before each further connection: a node that restarted may answer elsewhere. */
+  readonly target: () => Promise<StreamTarget>;
   /** It was cut off and will try again. */
   readonly interrupted: (cause: MoonportError) => void;
 }
@@ -56,8 +56,8 @@ export class StreamSubscription implements Subscription, StreamListener {
   }
 
   /** The first connection, which may be refused; later ones are its own affair. @throws MoonportError */
-  async open(): Promise<this> {
-    await this.#connect();
+  async open(target: StreamTarget): Promise<this> {
+    await this.#connect(target);
     return this;
   }
 
@@ -106,17 +106,24 @@ export class StreamSubscription implements Subscription, StreamListener {
     const { random, timers } = this.#options.world;
     const pauseMs = backoffMs(this.#failures, RETRY_FIRST_MS, RETRY_MAX_MS, random.fraction());
     this.#retry = timers.after(Math.max(pauseMs, cause.retryAfterMs ?? 0), () => {
-      this.#connect().catch((error: unknown) => this.closed(asMoonportError(error)));
+      void this.#comeBack();
     });
   }
 
-  async #connect(): Promise<void> {
-    const { world, target } = this.#options;
-    const { path, ...rest } = target();
+  async #comeBack(): Promise<void> {
+    try {
+      const target = await this.#options.target();
+      if (!this.#isClosed) await this.#connect(target);
+    } catch (error) {
+      this.closed(asMoonportError(error));
+    }
+  }
+
+  async #connect({ path, ...rest }: StreamTarget): Promise<void> {
     this.#askedAfter = this.#after;
-    this.#stream = new EventStream(world.timers, { ...rest, path: `${path}${this.#query()}` }, this);
+    const target = { ...rest, path: `${path}${this.#query()}` };
+    this.#stream = new EventStream(this.#options.world.timers, target, this);
     await this.#stream.open();
-    if (this.#isClosed) this.#stream.close();
   }
 
   #query(): string {

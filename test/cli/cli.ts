@@ -45,7 +45,8 @@ export async function cliJson(
 /** A command that runs until it is told to stop. Killed at the test's end if it still runs. */
 export class RunningCli {
   readonly #child: ChildProcess;
-  readonly #lines: string[] = [];
+  /** What it said on stdout so far. */
+  readonly lines: string[] = [];
   readonly #waiting = new Set<() => void>();
   readonly exit: Promise<number | null>;
   stderr = "";
@@ -58,7 +59,7 @@ export class RunningCli {
     });
     if (child.stdout !== null) {
       readline.createInterface({ input: child.stdout }).on("line", (line) => {
-        this.#lines.push(line);
+        this.lines.push(line);
         this.#wake();
       });
     }
@@ -82,10 +83,15 @@ export class RunningCli {
     this.#child.kill(signal);
   }
 
+  /** As `| head` does. */
+  closeOutput(): void {
+    this.#child.stdout?.destroy();
+  }
+
   /** The first line on stdout, now or later, that `wanted` accepts. */
   async line(wanted: (line: string) => boolean): Promise<string> {
     for (;;) {
-      const found = this.#lines.find(wanted);
+      const found = this.lines.find(wanted);
       if (found !== undefined) return found;
       if (this.#child.exitCode !== null) throw new Error(`it ended (${this.#child.exitCode}): ${this.stderr}`);
       await new Promise<void>((resolve) => this.#waiting.add(resolve));
