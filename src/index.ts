@@ -1,4 +1,5 @@
 /** What a program that embeds Moonport may use; docs/embedding.md shows how. `moonport/client` is for programs without a node. */
+export type { Access, Authenticator, Principal, Right } from "./auth/contract.js";
 export type { AnyMethods, Snapshot } from "./client/object-handle.js";
 export type { Subscription, SubscriptionItem } from "./client/subscription.js";
 export type { View } from "./client/view.js";
@@ -10,13 +11,15 @@ export type {
   LogOptions,
   MoonportOptions,
   SubscribeOptions,
+  UnitCall,
   ViewOptions,
 } from "./embed/options.js";
 export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
 export { Moonport } from "./moonport.js";
-export type { ClassInfo, Inspection, NodeStatus } from "./node-api.js";
+export type { ClassInfo, Inspection, NodeStatus, UnitResponse } from "./node-api.js";
 export type { Observation, Observer } from "./observation.js";
 export { SETTINGS, type SettingName, settingsFromEnvironment } from "./settings/settings.js";
+export type { NativeClass, NativeClasses, NativeContext, NativeMethod } from "./units/native.js";
 export type { PlainObject, PlainValue } from "./values.js";
 export { VERSION } from "./version.js";
 export type { Logger } from "./world/logger.js";

@@ -9,17 +9,27 @@ import path from "node:path";
 import { type AnnouncedNode, EMBEDDED, openAnnounced } from "./announced-node.js";
 import { openBucket } from "./bucket/open-bucket.js";
 import type { AnyMethods } from "./client/object-handle.js";
-import { type AppReader, appReader } from "./embed/app-reader.js";
+import { orAborted } from "./embed/aborted.js";
+import { type AppReader, appReader, type ReplacedTexts } from "./embed/app-reader.js";
+import { authenticatorOf } from "./embed/authenticator.js";
 import { EmbeddedObject, type MoonportObject } from "./embed/object.js";
 import { guardedObserver, loggerOf } from "./embed/observing.js";
-import { checkMoonportOptions, type MoonportOptions } from "./embed/options.js";
-import { DEFAULT_APP, identityOf } from "./identity.js";
-import type { ClassInfo, NodeStatus } from "./node-api.js";
+import {
+  type CallOptions,
+  checkMoonportOptions,
+  type ListenOptions,
+  type MoonportOptions,
+  type UnitCall,
+} from "./embed/options.js";
+import { unitRequestOf } from "./embed/unit.js";
+import { checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
+import type { ClassInfo, NodeStatus, UnitResponse } from "./node-api.js";
 import { type Doors, openDoors } from "./server/doors.js";
-import { resolveSettings } from "./settings/settings.js";
+import { resolveSettings, type Settings } from "./settings/settings.js";
 import { type RemoteMethods, withMethods } from "./typed-methods.js";
+import { realFetcher } from "./world/real-fetcher.js";
 import { realWorld } from "./world/real-world.js";
-import type { World } from "./world/world.js";
+import { uuidv7, type World } from "./world/world.js";
 
 const HOST = "127.0.0.1";
 const PORT = 7070;
@@ -27,6 +37,7 @@ const PORT = 7070;
 interface MoonportParts {
   readonly app: string;
   readonly world: World;
+  readonly settings: Settings;
   readonly announced: AnnouncedNode;
   readonly readApp: AppReader;
   readonly doors: Doors | undefined;
@@ -44,7 +55,7 @@ export class Moonport {
    */
   static async open(options: MoonportOptions): Promise<Moonport> {
     checkMoonportOptions(options);
-    const { app = DEFAULT_APP, onClassError = "refuse", observer, listen } = options;
+    const { app = DEFAULT_APP, onClassError = "refuse", observer, native, allowFetch, listen } = options;
     const settings = resolveSettings(options.settings);
     const dataDir = path.resolve(options.dataDir);
     const world = realWorld(dataDir, loggerOf(options.log));
@@ -58,21 +69,36 @@ export class Moonport {
         settings,
         onClassError,
         observer: guardedObserver(observer, world.log, onClassError === "report"),
+        ...(native !== undefined && { native }),
+        ...(allowFetch !== undefined && { outbound: { allowHosts: allowFetch, fetcher: realFetcher } }),
       },
       EMBEDDED,
     );
-    const parts = { app, world, announced, readApp };
-    if (listen === undefined) return new Moonport({ ...parts, doors: undefined });
+    const parts = { app, world, settings, announced, readApp };
     try {
-      const { node } = announced;
-      const { host = HOST, port = PORT } = listen;
-      const doors = await openDoors({ node, session: node.session, settings, world, host, port });
-      announced.announce(doors.url);
-      return new Moonport({ ...parts, doors });
+      return new Moonport({ ...parts, doors: listen && (await Moonport.#openDoors(parts, listen)) });
     } catch (error) {
       await announced.close();
       throw error;
     }
+  }
+
+  static async #openDoors(parts: Omit<MoonportParts, "doors">, listen: ListenOptions): Promise<Doors> {
+    const { announced, settings, world } = parts;
+    const { node } = announced;
+    const { host = HOST, port = PORT, auth, allowOrigins } = listen;
+    const doors = await openDoors({
+      node,
+      session: node.session,
+      settings,
+      world,
+      host,
+      port,
+      ...(auth !== undefined && { auth: authenticatorOf(auth, world) }),
+      ...(allowOrigins !== undefined && { allowOrigins }),
+    });
+    announced.announce(doors.url);
+    return doors;
   }
 
   private constructor(parts: MoonportParts) {
@@ -98,6 +124,18 @@ export class Moonport {
     return typed as EmbeddedObject & RemoteMethods<AnyMethods> as unknown as MoonportObject<Methods>;
   }
 
+  /**
+   * Runs a unit; resolves with its response once everything that it did is durable.
+   * @throws MoonportError what the unit throws, `unit_not_found`, `outcome_unknown` naming its calls; or the signal's reason
+   */
+  async unit(name: string, request: UnitCall = {}, options: CallOptions = {}): Promise<UnitResponse> {
+    const { app, world, settings, announced } = this.#parts;
+    checkUnitName(name);
+    const callId = options.callId ?? uuidv7(world);
+    const wanted = unitRequestOf({ app, unit: name }, request, { ...options, callId }, settings.VALUE_DEPTH_MAX);
+    return await orAborted(options.signal, () => announced.node.runUnit(wanted));
+  }
+
   /** The classes that serve, with their methods. */
   classes(): Promise<readonly ClassInfo[]> {
     return this.#parts.announced.node.classes();
@@ -110,13 +148,13 @@ export class Moonport {
   /**
    * Takes over the app's files as they are now, or the texts given, between calls. What does not load is told, and its last
    * good version goes on serving.
-   * @param classes in place of those that `open` was given
+   * @param replaced Lua in place of what `open` was given; what is left out stays
    * @returns what did not load; empty when everything did
    * @throws MoonportError `bad_option`, `bad_name`, `storage_*`
    */
-  async reload(classes?: Readonly<Record<string, string>>): Promise<NodeStatus["classErrors"]> {
+  async reload(replaced?: ReplacedTexts): Promise<NodeStatus["classErrors"]> {
     const { announced, readApp } = this.#parts;
-    announced.node.reload([readApp(classes)]);
+    announced.node.reload([readApp(replaced)]);
     return (await announced.node.status()).classErrors;
   }
 

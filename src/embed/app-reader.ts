@@ -1,21 +1,30 @@
 /** Where an embedded node's Lua comes from: an app's folder, or texts in the program. */
 import path from "node:path";
 import { type AppSource, readAppSource } from "../app-source.js";
-import { text } from "../check-options.js";
+import { checkOptions, flatObject, type OptionRules } from "../check-options.js";
 import { MoonportError } from "../errors.js";
-import { checkAppName, checkClassName } from "../identity.js";
+import { checkAppName, checkClassName, checkUnitName } from "../identity.js";
 import { RealFolder } from "../world/real-folder.js";
 import type { MoonportOptions } from "./options.js";
 
 type Texts = Readonly<Record<string, string>>;
 
+/** Lua by name, in place of what there was; what is left out stays. */
+export interface ReplacedTexts {
+  readonly classes?: Texts;
+  readonly units?: Texts;
+}
+
 /** Asked once at the start, and again for each reload. @throws MoonportError `bad_option`, `bad_name`, `storage_*` */
-export type AppReader = (replaced?: Texts) => AppSource;
+export type AppReader = (replaced?: ReplacedTexts) => AppSource;
 
 /** @throws MoonportError `bad_name`, `bad_option` when there is no such folder */
-export function appReader(app: string, { dir, classes }: Pick<MoonportOptions, "dir" | "classes">): AppReader {
+export function appReader(
+  app: string,
+  { dir, classes, units }: Pick<MoonportOptions, "dir" | "classes" | "units">,
+): AppReader {
   checkAppName(app);
-  return dir === undefined ? textsReader(app, classes ?? {}) : folderReader(app, path.resolve(dir));
+  return dir === undefined ? textsReader(app, classes ?? {}, units ?? {}) : folderReader(app, path.resolve(dir));
 }
 
 function folderReader(app: string, dir: string): AppReader {
@@ -25,19 +34,38 @@ function folderReader(app: string, dir: string): AppReader {
   }
   return (replaced) => {
     if (replaced === undefined) return readAppSource(app, folder);
-    throw MoonportError.of("bad_option", "reload takes no classes: they are read from the app's folder");
+    throw MoonportError.of("bad_option", "reload takes no texts: they are read from the app's folder");
   };
 }
 
-function textsReader(app: string, first: Texts): AppReader {
-  let texts = first;
-  return (replaced) => {
-    const classes = Object.entries(replaced ?? texts).map(([name, lua]) => {
-      checkClassName(name);
-      if (!text.accepts(lua)) throw MoonportError.of("bad_option", `classes: ${name} is a string of Lua`);
-      return { app, name, file: `${name}.lua`, text: lua };
-    });
-    texts = replaced ?? texts;
-    return { app, classes };
+function textsReader(app: string, classesFirst: Texts, unitsFirst: Texts): AppReader {
+  let [classes, units] = [classesFirst, unitsFirst];
+  return (replaced = {}) => {
+    checkOptions("reload", replaced, REPLACED_RULES);
+    const source = sourceOf(app, replaced.classes ?? classes, replaced.units ?? units);
+    classes = replaced.classes ?? classes;
+    units = replaced.units ?? units;
+    return source;
   };
+}
+
+const REPLACED_RULES: OptionRules<ReplacedTexts> = { classes: flatObject, units: flatObject };
+
+function sourceOf(app: string, classes: Texts, units: Texts): AppSource {
+  return {
+    app,
+    classes: Object.entries(classes).map(([name, lua]) => {
+      checkClassName(name);
+      return { app, name, file: `classes/${name}.lua`, text: checkedText("classes", name, lua) };
+    }),
+    units: Object.entries(units).map(([name, lua]) => {
+      checkUnitName(name);
+      return { kind: "unit", app, name, file: `units/${name}.lua`, text: checkedText("units", name, lua) };
+    }),
+  };
+}
+
+function checkedText(option: string, name: string, lua: unknown): string {
+  if (typeof lua === "string") return lua;
+  throw MoonportError.of("bad_option", `${option}: ${name} is a string of Lua`);
 }

@@ -19,6 +19,7 @@ import type { RemoteMethods } from "../typed-methods.js";
 import type { PlainValue } from "../values.js";
 import type { FrameTarget } from "../wire/frames.js";
 import { uuidv7, type World } from "../world/world.js";
+import { orAborted } from "./aborted.js";
 import { localWatches } from "./local-watches.js";
 import { type CallOptions, callerOf, checkCallOptions, type SubscribeOptions, type ViewOptions } from "./options.js";
 
@@ -149,17 +150,4 @@ export class EmbeddedObject implements EmbeddedHandle<AnyMethods> {
   #assertOpen(): void {
     if (this.#context.closing.aborted) throw MoonportError.of("node_stopping", "this Moonport is closed");
   }
-}
-
-/** The outcome, or the signal's reason as soon as it is aborted; the outcome then goes nowhere. */
-async function orAborted<T>(signal: AbortSignal | undefined, start: () => Promise<T>): Promise<T> {
-  if (signal === undefined) return await start();
-  signal.throwIfAborted();
-  return await new Promise<T>((resolve, reject) => {
-    const abort = (): void => reject(signal.reason);
-    signal.addEventListener("abort", abort, { once: true });
-    start()
-      .then(resolve, reject)
-      .finally(() => signal.removeEventListener("abort", abort));
-  });
 }

@@ -1,10 +1,13 @@
 /** What {@link Moonport.open} and the handles of objects may be told, and the check of it. */
+
+import type { Authenticator } from "../auth/contract.js";
 import {
   abortSignal,
   callback,
   checkOptions,
   filledText,
   flatObject,
+  listOf,
   type OptionRule,
   type OptionRules,
   oneOf,
@@ -21,6 +24,7 @@ import type { Caller } from "../lua/contract.js";
 import type { Observer } from "../observation.js";
 import { plainCopy } from "../plain-copy.js";
 import { SETTINGS, type SettingName } from "../settings/settings.js";
+import type { NativeClasses } from "../units/native.js";
 import type { PlainObject } from "../values.js";
 import { CALL_ID_GRAMMAR, isCallId } from "../wire/call-id.js";
 import type { Logger } from "../world/logger.js";
@@ -32,6 +36,12 @@ export interface MoonportOptions {
   readonly dir?: string;
   /** The app's classes themselves: Lua text by class name. */
   readonly classes?: Readonly<Record<string, string>>;
+  /** Its units: Lua text by unit name; only beside `classes`. */
+  readonly units?: Readonly<Record<string, string>>;
+  /** Code of the program that units call like objects, `Mailer("x"):send(...)`, by class name. */
+  readonly native?: NativeClasses;
+  /** Hosts that units may fetch from, `api.example.com` or `api.example.com:8443`. Default: none. */
+  readonly allowFetch?: readonly string[];
   /** The app's name. Default `default`. */
   readonly app?: string;
   /** Where landed writes are kept: `sqlite:PATH` or `memory:`. Default: a file in the data folder. */
@@ -56,6 +66,10 @@ export interface ListenOptions {
   readonly host?: string;
   /** Default 7070; 0 picks a free one. */
   readonly port?: number;
+  /** A file of tokens (docs/auth.md), or whatever else of yours tells who a token belongs to. Default: none; then only this machine gets in. */
+  readonly auth?: string | Authenticator;
+  /** Origins whose pages may reach the node. Default: those of this machine, and with `auth` none. */
+  readonly allowOrigins?: readonly string[];
 }
 
 /** On whose behalf something is asked: `caller.id` and `caller.claims` in Lua. */
@@ -66,6 +80,18 @@ export interface ActingFor {
 
 interface OnBehalf {
   readonly as?: ActingFor;
+}
+
+/** What a unit is told, as of an HTTP request. */
+export interface UnitCall {
+  /** Default: POST with a body, else GET. */
+  readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** What follows the unit's name. Default `/`. */
+  readonly path?: string;
+  readonly query?: Readonly<Record<string, string | readonly string[]>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A plain value, given to the unit as it is. */
+  readonly body?: unknown;
 }
 
 export type CallOptions = ClientCallOptions & OnBehalf;
@@ -82,6 +108,9 @@ const MOONPORT_RULES: OptionRules<MoonportOptions> = {
   dataDir: filledText,
   dir: filledText,
   classes: flatObject,
+  units: flatObject,
+  native: { is: "an object of objects with methods", accepts: isNative },
+  allowFetch: listOf(filledText, "an array of hosts"),
   app: text,
   bucket: text,
   settings: flatObject,
@@ -94,7 +123,25 @@ const LOG_RULES: OptionRules<LogOptions> = {
   format: oneOf("json", "pretty"),
   level: oneOf("debug", "info", "warn", "error", "silent"),
 };
-const LISTEN_RULES: OptionRules<ListenOptions> = { host: filledText, port: wholeNumber(0, 65_535) };
+const LISTEN_RULES: OptionRules<ListenOptions> = {
+  host: filledText,
+  port: wholeNumber(0, 65_535),
+  auth: {
+    is: "the path of a file of tokens, or an object with authenticate",
+    accepts: (value) => filledText.accepts(value) || isAuthenticator(value),
+  },
+  allowOrigins: listOf(filledText, "an array of origins"),
+};
+const UNIT_RULES: OptionRules<UnitCall> = {
+  method: oneOf("GET", "POST", "PUT", "PATCH", "DELETE"),
+  path: { is: 'a string that begins with "/"', accepts: (value) => typeof value === "string" && value.startsWith("/") },
+  query: { is: "an object of strings, or of arrays of them", accepts: isQuery },
+  headers: {
+    is: "an object of strings",
+    accepts: (value) => flatObject.accepts(value) && areTexts(Object.values(value as object)),
+  },
+  body: { is: "a plain value", accepts: () => true },
+};
 const CALL_RULES: OptionRules<CallOptions> = {
   callId,
   timeoutMs: wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max),
@@ -112,12 +159,20 @@ export function checkMoonportOptions(options: MoonportOptions): void {
   if ((options.dir === undefined) === (options.classes === undefined)) {
     throw MoonportError.of("bad_option", `${whose} needs either dir, the app's folder, or classes`);
   }
+  if (options.dir !== undefined && options.units !== undefined) {
+    throw MoonportError.of("bad_option", `${whose}: with dir, units are read from the app's folder`);
+  }
   if (options.listen !== undefined) checkOptions(`${whose}: listen`, options.listen, LISTEN_RULES);
   if (options.log !== undefined && !isLogger(options.log)) checkOptions(`${whose}: log`, options.log, LOG_RULES);
 }
 
 export function isLogger(log: Logger | LogOptions): log is Logger {
   return "warn" in log;
+}
+
+/** @throws MoonportError `bad_option` */
+export function checkUnitCall(request: UnitCall): void {
+  checkOptions("unit", request, UNIT_RULES);
 }
 
 /** @throws MoonportError `bad_option` */
@@ -136,4 +191,21 @@ export function callerOf(as: ActingFor | undefined): Caller {
     // A plain copy of an object is an object.
     ...(claims !== undefined && { claims: plainCopy(claims, "as.claims", CLAIMS_DEPTH_MAX) as PlainObject }),
   };
+}
+
+function isNative(value: unknown): boolean {
+  return flatObject.accepts(value) && Object.values(value as object).every((one) => flatObject.accepts(one));
+}
+
+function isAuthenticator(value: unknown): boolean {
+  return flatObject.accepts(value) && typeof (value as Partial<Authenticator>).authenticate === "function";
+}
+
+function isQuery(value: unknown): boolean {
+  if (!flatObject.accepts(value)) return false;
+  return Object.values(value as object).every((one) => areTexts(Array.isArray(one) ? one : [one]));
+}
+
+function areTexts(values: readonly unknown[]): boolean {
+  return values.every((value) => text.accepts(value));
 }

@@ -57,7 +57,7 @@ describe("Moonport.open", () => {
     const moonport = await embedded({ dataDir, classes: broken, onClassError: "report", observer });
     expect(await moonport.object("Ledger", "a").call("count")).toBe(0);
     const failed = seen.filter(({ kind }) => kind === "class_failed");
-    expect(failed).toMatchObject([{ file: "Broken.lua" }, { file: "Empty.lua" }]);
+    expect(failed).toMatchObject([{ file: "classes/Broken.lua" }, { file: "classes/Empty.lua" }]);
   });
 
   it("gives the folder back when it fails", async () => {
@@ -101,13 +101,13 @@ describe("Moonport.open", () => {
     fs.writeFileSync(file, "return");
     expect(await moonport.reload()).toMatchObject([{ file: "classes/Ledger.lua" }]);
     expect(await ledger.call("more")).toBe(1);
-    await expect(moonport.reload({ Ledger: LEDGER })).rejects.toEqual(refused("bad_option", /app's folder/));
+    await expect(moonport.reload({ classes })).rejects.toEqual(refused("bad_option", /app's folder/));
   });
 
   it("takes other texts at reload", async () => {
     const moonport = await embedded();
     const named = `local Named = class "Named" function Named.read:name() return self.id end return Named`;
-    expect(await moonport.reload({ Ledger: LEDGER, Named: named })).toEqual([]);
+    expect(await moonport.reload({ classes: { ...classes, Named: named } })).toEqual([]);
     expect(await moonport.object("Named", "x").call("name")).toBe("default/Named/x");
     expect((await moonport.classes()).map(({ name }) => name)).toEqual(["Ledger", "Named"]);
     expect(await moonport.reload()).toEqual([]);
