@@ -78,6 +78,11 @@ export class HttpDoor {
     this.#upgrades = options.upgrades ?? [];
   }
 
+  /** Open now. */
+  get connections(): number {
+    return this.#connections?.size ?? 0;
+  }
+
   /** @throws MoonportError `insecure_bind`, `address_in_use`, `bad_option` for an address that this machine does not have */
   async start(): Promise<{ readonly url: string }> {
     const { port } = this.#options;

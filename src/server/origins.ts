@@ -76,7 +76,9 @@ export class Origins {
 function checkedOrigin(text: string): string {
   if (text === "*") return text;
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url !== undefined && url.origin !== "null" && url.origin === text.toLowerCase().replace(/\/$/, "")) {
+  // A star in a name would never match: a listed origin is compared as it stands.
+  const isWhole = url !== undefined && url.origin !== "null" && !text.includes("*");
+  if (isWhole && url.origin === text.toLowerCase().replace(/\/$/, "")) {
     return url.origin;
   }
   throw MoonportError.of("bad_option", `"${text}" is not an origin`, {

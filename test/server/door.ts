@@ -1,7 +1,7 @@
 /** A door on a free port over a fake node, and raw requests that no URL parser has tidied. */
 import http from "node:http";
 import net from "node:net";
-import { HttpDoor } from "../../src/server/http-door.js";
+import { HttpDoor, type HttpDoorOptions } from "../../src/server/http-door.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { realWorld } from "../../src/world/real-world.js";
@@ -23,9 +23,12 @@ export interface RawReply {
 
 export const world = realWorld("/nowhere", silentLogger);
 
-export async function openDoor(settings: Record<string, number> = {}): Promise<OpenDoor> {
+export async function openDoor(
+  settings: Record<string, number> = {},
+  more: Partial<HttpDoorOptions> = {},
+): Promise<OpenDoor> {
   const node = new FakeNode();
-  const door = new HttpDoor({ node, settings: resolveSettings(settings), world, host: "127.0.0.1", port: 0 });
+  const door = new HttpDoor({ node, settings: resolveSettings(settings), world, host: "127.0.0.1", port: 0, ...more });
   const { url } = await door.start();
   return { node, door, url, port: Number(new URL(url).port) };
 }
@@ -65,14 +68,19 @@ export function ask(
   });
 }
 
-/** Sends bytes as they are and returns what comes back until the other side closes. */
-export function rawExchange(port: number, bytes: string): Promise<string> {
+/** Sends bytes as they are and returns what comes back until the other side closes, or `isEnough` says so. */
+export function rawExchange(
+  port: number,
+  bytes: string | Uint8Array,
+  isEnough: (answer: string) => boolean = () => false,
+): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = "";
     const socket = net.connect(port, "127.0.0.1", () => socket.write(bytes));
     socket.setEncoding("utf8");
     socket.on("data", (part: string) => {
       text += part;
+      if (isEnough(text)) socket.destroy();
     });
     socket.on("close", () => resolve(text));
     socket.on("error", reject);
