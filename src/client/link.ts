@@ -140,8 +140,11 @@ export class Link {
   #read(data: string | Uint8Array): ServerFrame | MoonportError {
     try {
       const { value, fault } = this.#codec.decode(data, FRAME_DEPTH_MAX);
-      // Both ends are this package: what the node sends has the shape of a frame.
-      return fault ?? (value as unknown as ServerFrame);
+      if (fault !== undefined) return fault;
+      const frame = (value ?? {}) as { readonly type?: unknown };
+      if (typeof frame.type !== "string") return MoonportError.of("bad_request", "it has no type");
+      // Both ends are this package: a frame of the node has its type's shape.
+      return frame as ServerFrame;
     } catch (error) {
       return asMoonportError(error);
     }

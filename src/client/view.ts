@@ -81,7 +81,8 @@ export class LiveView implements View<PlainValue>, Watch {
   /** What the node may get over by itself ends nothing; what the class refuses ends the loop unless it is looked after. */
   #failed(error: MoonportError): void {
     const { onError } = this.#request;
-    if (onError !== undefined) onError(error);
+    // In a turn of its own: what it throws is not the connection's.
+    if (onError !== undefined) queueMicrotask(() => onError(error));
     else if (!error.retryable) {
       this.#entry.close();
       this.#queue.end(error);

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { type ErrorCode, type ErrorOptionsBag, MoonportError } from "../../src/errors.js";
+import type { PlainValue } from "../../src/values.js";
 import { CLOSE_CODES, type ServerFrame } from "../../src/wire/frames.js";
 import { problemOf } from "../../src/wire/problem.js";
 import { ScriptedNode } from "./support/scripted-node.js";
@@ -66,6 +67,15 @@ describe("a call", () => {
     // @ts-expect-error an amount is a number
     const refusedByTheCompiler = (): unknown => lot.bid("ada", "much");
     expect(refusedByTheCompiler).toBeTypeOf("function");
+  });
+
+  it("is a method of the handle that no types are known of, too", async () => {
+    const client = await node.connected();
+    const lot = client.object("Auction", "lot-42");
+    const bid: Promise<PlainValue> | undefined = lot.bid?.("ada", 25);
+    await node.time.settle();
+    await node.connection.say(reply(node.connection.last("call").id, 1));
+    expect(await bid).toBe(1);
   });
 
   it("rejects at once with what the class threw, typed", async () => {
