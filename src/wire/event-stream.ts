@@ -81,10 +81,12 @@ export class StreamReader {
   #data: string[] = [];
   #id = "";
   #atMs: number | undefined;
+  /** Of the last whole block. */
+  #reachedId = "";
 
-  /** The last id: also of blocks that carry nothing else. */
+  /** The last id, also of blocks that carry nothing else; of a block that was cut off it does not count. */
   get id(): string {
-    return this.#id;
+    return this.#reachedId;
   }
 
   push(text: string): StreamMessage[] {
@@ -115,6 +117,7 @@ export class StreamReader {
   #dispatch(): StreamMessage | undefined {
     const message = { name: this.#name, data: this.#data.join("\n"), id: this.#id, atMs: this.#atMs };
     const isEmpty = this.#data.length === 0;
+    this.#reachedId = this.#id;
     this.#name = "";
     this.#data = [];
     this.#atMs = undefined;
