@@ -21,7 +21,9 @@ export interface Context {
   /** Sent to a running node. */
   readonly token: string | undefined;
   readonly settings: Settings;
-  /** Whether `--set` or `--bucket` was given: a node that already runs does not hear of it. */
+  /** Where units may reach the network. */
+  readonly allowHosts: readonly string[];
+  /** Whether `--set`, `--allow-host` or `--bucket` was given: a node that already runs does not hear of it. */
   readonly configured: boolean;
 }
 
@@ -35,6 +37,7 @@ interface SharedFlags {
   readonly json?: boolean;
   readonly quiet?: boolean;
   readonly set?: readonly string[];
+  readonly allowHost?: readonly string[];
 }
 
 export function addSharedFlags(program: Command): void {
@@ -49,6 +52,7 @@ export function addSharedFlags(program: Command): void {
     .option("--node <url>", "a running node, http://HOST:PORT (default: the data folder's own)")
     .option("--token <token>", "sent to a running node; better given as the environment's MOONPORT_TOKEN")
     .option("--set <name=value>", "a setting; may be repeated; goes before the environment", collect)
+    .option("--allow-host <host>", "a host that units may fetch from, HOST or HOST:PORT; may be repeated", collect)
     .option("--json", "one JSON document on stdout, errors included")
     .option("--quiet", "no talk on stderr");
 }
@@ -56,7 +60,7 @@ export function addSharedFlags(program: Command): void {
 /** @throws MoonportError `bad_option`, `bad_name`, `bad_setting` */
 export function contextOf(command: Command): Context {
   const flags = command.optsWithGlobals<SharedFlags>();
-  const { set = [] } = flags;
+  const { set = [], allowHost: allowHosts = [] } = flags;
   checkAppName(flags.app);
   const quiet = flags.quiet ?? false;
   const dir = path.resolve(flags.dir);
@@ -71,7 +75,8 @@ export function contextOf(command: Command): Context {
     nodeUrl: flags.node,
     token: flags.token ?? (process.env.MOONPORT_TOKEN || undefined),
     settings: settingsOf(set),
-    configured: set.length > 0 || flags.bucket !== undefined,
+    allowHosts,
+    configured: set.length > 0 || allowHosts.length > 0 || flags.bucket !== undefined,
   };
 }
 

@@ -11,6 +11,7 @@ import type { NodeOptions } from "../src/node-options.js";
 import type { Observation, Observer } from "../src/observation.js";
 import type { LiveApi } from "../src/realtime/contract.js";
 import { type LogLevel, pinoLogger } from "../src/world/pino-logger.js";
+import { realFetcher } from "../src/world/real-fetcher.js";
 import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
 import type { World } from "../src/world/world.js";
@@ -39,7 +40,7 @@ type FileFault = Extract<Observation, { kind: "class_failed" | "unit_failed" }>;
 
 /** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file */
 export async function openOwnNode(context: Context, options: OwnNodeOptions): Promise<OwnNode> {
-  const { app, dir, data, settings, bucketUrl } = context;
+  const { app, dir, data, settings, bucketUrl, allowHosts } = context;
   const appFolder = new RealFolder(dir);
   const world = realWorld(data, pinoLogger({ ...options.log, color: process.stderr.isTTY === true }));
   const announced = await openAnnounced(
@@ -50,6 +51,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
       settings,
       onClassError: options.onClassError,
       observer: options.observer,
+      outbound: { allowHosts, fetcher: realFetcher },
     },
     options.command,
   );

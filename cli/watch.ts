@@ -1,4 +1,4 @@
-/** Watches an app's `classes/` folder and tells, once things are quiet, that something in it changed. */
+/** Watches an app's `classes/` and `units/` and tells, once things are quiet, that something in them changed. */
 import fs from "node:fs";
 import path from "node:path";
 import type { Timer, World } from "../src/world/world.js";
@@ -10,31 +10,34 @@ export interface Watcher {
 /** An editor writes a file in several steps: what comes within this time is one change. */
 const QUIET_MS = 60;
 
+const FOLDERS = ["classes", "units"];
+
 export function watchApp(world: World, dir: string, changed: () => void): Watcher {
   let pending: Timer | undefined;
-  let classes: fs.FSWatcher | undefined;
+  const watchers = new Map<string, fs.FSWatcher | undefined>();
   const soon = (): void => {
     pending?.cancel();
     pending = world.timers.after(QUIET_MS, changed);
   };
   // A folder that is replaced takes its watcher with it, so the one above is watched for that.
-  const watchClasses = (): void => {
-    classes?.close();
-    classes = watchIfThere(path.join(dir, "classes"), (name) => {
+  const watchFolder = (folder: string): void => {
+    watchers.get(folder)?.close();
+    const watcher = watchIfThere(path.join(dir, folder), (name) => {
       if (name === null || name.endsWith(".lua")) soon();
     });
+    watchers.set(folder, watcher);
   };
   const above = watchIfThere(dir, (name) => {
-    if (name !== null && name !== "classes") return;
-    watchClasses();
-    soon();
+    const changedFolders = FOLDERS.filter((folder) => name === null || name === folder);
+    for (const folder of changedFolders) watchFolder(folder);
+    if (changedFolders.length > 0) soon();
   });
-  watchClasses();
+  for (const folder of FOLDERS) watchFolder(folder);
   return {
     stop() {
       pending?.cancel();
       above?.close();
-      classes?.close();
+      for (const watcher of watchers.values()) watcher?.close();
     },
   };
 }

@@ -3,7 +3,11 @@ import { MoonportError } from "../src/errors.js";
 import { identityOf, type ObjectIdentity } from "../src/identity.js";
 import { SETTINGS } from "../src/settings/settings.js";
 import type { PlainValue, SqlValue } from "../src/values.js";
+import { CALL_ID_GRAMMAR, isCallId } from "../src/wire/call-id.js";
 import { parseWireJson } from "../src/wire/wire-json.js";
+import { silentLogger } from "../src/world/logger.js";
+import { realWorld } from "../src/world/real-world.js";
+import { uuidv7 } from "../src/world/world.js";
 
 /** `Class/key`; a key may hold slashes itself. @throws MoonportError `bad_option`, `bad_name`, `bad_key` */
 export function objectOf(app: string, word: string): ObjectIdentity {
@@ -35,6 +39,16 @@ export function sqlParameterOf(word: string): SqlValue {
   if (typeof value === "boolean") return value ? 1 : 0;
   if (value === null || typeof value !== "object" || value instanceof Uint8Array) return value;
   return word;
+}
+
+/**
+ * The id given, or a new one.
+ * @throws MoonportError `bad_option` for what the header that carries an id over HTTP does not take
+ */
+export function callIdOf(id: string | undefined): string {
+  if (id === undefined) return uuidv7(realWorld(process.cwd(), silentLogger));
+  if (isCallId(id)) return id;
+  throw MoonportError.of("bad_option", `--id takes ${CALL_ID_GRAMMAR}`);
 }
 
 /** An id such as 12345678901234567890 would silently become another one. */

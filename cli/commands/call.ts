@@ -1,16 +1,12 @@
 /** `moonport call Class/key method [args...]` */
 import type { Command } from "commander";
-import { MoonportError } from "../../src/errors.js";
 import { checkMethodName, type ObjectIdentity } from "../../src/identity.js";
 import type { NodeApi } from "../../src/node-api.js";
 import { SETTINGS } from "../../src/settings/settings.js";
-import { silentLogger } from "../../src/world/logger.js";
-import { realWorld } from "../../src/world/real-world.js";
-import { uuidv7 } from "../../src/world/world.js";
 import { type Context, contextOf, wholeNumber } from "../context.js";
 import { withNode } from "../find-node.js";
 import { jsonText } from "../output.js";
-import { argumentOf, objectOf } from "../words.js";
+import { argumentOf, callIdOf, objectOf } from "../words.js";
 
 interface CallFlags {
   readonly id?: string;
@@ -64,13 +60,6 @@ async function call(
     context.output.result(jsonText(value), { value, ...(seq !== undefined && { seq }), id: callId });
     if (kind === "own" && seq !== undefined) await tellOfTimers(context, node, object);
   });
-}
-
-/** The header that carries an id over HTTP takes no more than this; refusing it here keeps the two ways of calling alike. */
-function callIdOf(id: string | undefined): string {
-  if (id === undefined) return uuidv7(realWorld(process.cwd(), silentLogger));
-  if (/^[\x21-\x7e]{1,128}$/.test(id)) return id;
-  throw MoonportError.of("bad_option", "--id takes 1 to 128 printable ASCII characters without spaces");
 }
 
 /** This process ends now, and timers fire in running nodes only. */

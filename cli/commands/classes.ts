@@ -8,16 +8,23 @@ import { propertiesOf } from "../table.js";
 export function addClasses(program: Command): void {
   program
     .command("classes")
-    .description("list the app's classes and their public methods")
+    .description("list the app's classes with their public methods, and its units")
     .addHelpText("after", "\nExample:\n  moonport classes --dir my-app")
     .action(async (_flags: object, command: Command) => {
       const context = contextOf(command);
-      const all = await withNode(context, "classes", ({ node }) => node.classes());
-      const classes = all.filter(({ app }) => app === context.app);
-      if (classes.length === 0) context.output.talk(`the app ${context.app} has no classes`);
-      if (classes.length === 0 && !context.output.json) return;
-      const lines = classes.map((info) => [info.name, methodsText(info)] as const);
-      context.output.result(lines.length === 0 ? "" : propertiesOf(lines), { classes });
+      const all = await withNode(context, "classes", async ({ node }) => {
+        return { classes: await node.classes(), units: await node.units() };
+      });
+      const classes = all.classes.filter(({ app }) => app === context.app);
+      const units = all.units.filter(({ app }) => app === context.app);
+      const isEmpty = classes.length + units.length === 0;
+      if (isEmpty) context.output.talk(`the app ${context.app} has no classes and no units`);
+      if (isEmpty && !context.output.json) return;
+      const lines = [
+        ...classes.map((info) => [info.name, methodsText(info)] as const),
+        ...units.map(({ name }) => [name, "unit"] as const),
+      ];
+      context.output.result(lines.length === 0 ? "" : propertiesOf(lines), { classes, units });
     });
 }
 

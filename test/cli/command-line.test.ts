@@ -45,7 +45,20 @@ describe("moonport --help", () => {
     expect(help.code).toBe(0);
     expect(help.stdout).toContain("6  the outcome is unknown");
     const commands = [...help.stdout.matchAll(/^ {2}([a-z]+) .*?$/gm)].map((match) => match[1] ?? "");
-    const names = ["new", "dev", "start", "call", "get", "list", "sql", "inspect", "destroy", "classes", "settings"];
+    const names = [
+      "new",
+      "dev",
+      "start",
+      "call",
+      "unit",
+      "get",
+      "list",
+      "sql",
+      "inspect",
+      "destroy",
+      "classes",
+      "settings",
+    ];
     expect(commands).toEqual(expect.arrayContaining(names));
     const pages = await Promise.all(names.map((name) => cli({ cwd }, name, "--help")));
     for (const page of pages) {

@@ -32,6 +32,11 @@ function appWith(
   return { cwd };
 }
 
+function saveUnit(cwd: string, name: string, text: string): void {
+  fs.mkdirSync(path.join(cwd, "units"), { recursive: true });
+  fs.writeFileSync(path.join(cwd, "units", name), text);
+}
+
 function save(cwd: string, name: string, text: string): void {
   fs.writeFileSync(path.join(cwd, "classes", name), text);
 }
@@ -41,6 +46,18 @@ function nodeFile(cwd: string): string {
 }
 
 describe("a command without a running node", () => {
+  it("runs a unit, which reaches the hosts that it may", async () => {
+    const app = appWith();
+    saveUnit(app.cwd, "twice.lua", 'return function() Counter("a"):increment() return Counter("a"):increment() end\n');
+    saveUnit(app.cwd, "out.lua", 'return function() return select(2, pcall(fetch, "http://127.0.0.1:1/")).code end\n');
+    saveUnit(app.cwd, "broken.lua", "return\n");
+    const run = await cli(app, "unit", "twice");
+    expect(run).toMatchObject({ code: 0, stdout: "2\n" });
+    expect(run.stderr).toContain("not loaded: units/broken.lua: does not return a function");
+    expect((await cli(app, "unit", "out")).stdout).toBe('"fetch_refused"\n');
+    expect((await cli(app, "unit", "out", "--allow-host", "127.0.0.1:1")).stdout).toBe('"fetch_failed"\n');
+  });
+
   it("opens the folder itself, and what it wrote is there for the next one", async () => {
     const app = appWith();
     expect(await cli(app, "call", "Counter/a", "increment", "5")).toEqual({ code: 0, stdout: "5\n", stderr: "" });
@@ -222,6 +239,15 @@ describe("moonport dev", () => {
     fs.rmSync(path.join(app.cwd, "classes", "Broken.lua"));
     await node.document("class", (value) => (value as { change: string }).change === "removed");
     expect((await cli(app, "call", "Broken/a", "go")).code).toBe(3);
+
+    // The folder of units may come later than the node.
+    saveUnit(app.cwd, "twice.lua", 'return function() Counter("a"):increment() return Counter("a"):increment() end\n');
+    await node.document("unit", (value) => (value as { change: string }).change === "loaded");
+    expect((await cli(app, "unit", "twice")).stdout).toBe("4\n");
+    saveUnit(app.cwd, "twice.lua", "return oops\n");
+    expect(
+      (await node.document("unit", (value) => (value as { change: string }).change === "failed")).unit,
+    ).toMatchObject({ file: "units/twice.lua", line: 1 });
 
     node.signal("SIGINT");
     expect(await node.exit).toBe(0);

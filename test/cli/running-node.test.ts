@@ -129,10 +129,55 @@ describe("a command that talks to a running node", () => {
     expect((await cli({ cwd }, "destroy", "Echo/a", "--yes", ...flags)).code).toBe(3);
   });
 
-  it("lists classes", async () => {
+  it("lists classes and units", async () => {
     const { cwd, flags } = onNode();
-    expect((await cli({ cwd }, "classes", ...flags)).stdout).toBe("Echo  say\n");
-    expect((await cliJson({ cwd }, "classes", ...flags)).document).toEqual({ classes: await open.node.classes() });
+    expect((await cli({ cwd }, "classes", ...flags)).stdout).toBe("Echo  say\necho  unit\n");
+    expect((await cliJson({ cwd }, "classes", ...flags)).document).toEqual({
+      classes: await open.node.classes(),
+      units: await open.node.units(),
+    });
+  });
+
+  it("runs a unit and prints what it answered, whatever the status", async () => {
+    const { cwd, flags } = onNode();
+    open.node.unitAnswer = ({ body }) => ({
+      status: 201,
+      headers: { "content-type": "application/json; charset=utf-8" },
+      body: JSON.stringify({ heard: body ?? "nothing" }),
+    });
+    const words = ["unit", "echo", '{"n":1}', "--path", "a/b", "--query", "q=1=2", "--query", "q=3", "--id", "u-1"];
+    expect(await cli({ cwd }, ...words, ...flags)).toEqual({ code: 0, stdout: '{"heard":{"n":1}}\n', stderr: "" });
+    expect(open.node.unitRequests[0]).toMatchObject({
+      app: "default",
+      unit: "echo",
+      method: "POST",
+      path: "/a/b",
+      query: { q: ["1=2", "3"] },
+      body: { n: 1 },
+      callId: "u-1",
+    });
+    expect((await cliJson({ cwd }, ...words, ...flags)).document).toMatchObject({
+      status: 201,
+      body: { heard: { n: 1 } },
+      id: "u-1",
+    });
+    expect((await cli({ cwd }, "unit", "echo", "ada", "--method", "PUT", ...flags)).stdout).toBe('{"heard":"ada"}\n');
+    await cli({ cwd }, "unit", "echo", ...flags);
+    expect(open.node.unitRequests.at(-1)).toMatchObject({ method: "GET", path: "/" });
+
+    open.node.unitAnswer = () => ({
+      status: 404,
+      headers: { "content-type": "text/plain" },
+      body: "no such lot\u001b",
+    });
+    expect(await cli({ cwd }, "unit", "echo", ...flags)).toEqual({
+      code: 4,
+      stdout: "no such lot\\u001b\n",
+      stderr: "the unit answered 404\n",
+    });
+    open.node.unitAnswer = () => Promise.reject(MoonportError.of("unit_not_found", "no unit is called that"));
+    expect((await cli({ cwd }, "unit", "echo", ...flags)).code).toBe(3);
+    expect((await cli({ cwd }, "unit", "No Unit", ...flags)).code).toBe(2);
   });
 
   it("is told that settings do not reach it, unless it is to be quiet", async () => {
@@ -154,7 +199,7 @@ describe("node.json", () => {
   it("leads to the running node", async () => {
     const cwd = temporaryFolder();
     write(cwd, file("session-of-the-fake"));
-    expect((await cli({ cwd }, "classes")).stdout).toBe("Echo  say\n");
+    expect((await cli({ cwd }, "classes")).stdout).toContain("Echo  say\n");
   });
 
   it.each([
