@@ -9,9 +9,8 @@ import { MoonportError } from "../errors.js";
 import { backoffMs } from "../shipping/backoff.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
-import type { Timer } from "../world/world.js";
 import type { ClientOptions } from "./options.js";
-import type { ClientPlatform } from "./platform.js";
+import type { ClientPlatform, PlatformTimer } from "./platform.js";
 
 export interface CallInput {
   readonly target: FrameTarget;
@@ -35,7 +34,7 @@ interface PendingCall {
   readonly input: CallInput;
   readonly expiresMs: number;
   readonly settle: (outcome: { value: PlainValue } | { thrown: unknown }) => void;
-  place: { kind: "waiting" } | { kind: "sent"; id: number; size: number } | { kind: "pausing"; timer: Timer };
+  place: { kind: "waiting" } | { kind: "sent"; id: number; size: number } | { kind: "pausing"; timer: PlatformTimer };
   /** Answers that asked to try again. */
   failures: number;
   /** It was sent, and no later answer told that it did not run. */

@@ -7,9 +7,8 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import { backoffMs } from "../shipping/backoff.js";
 import type { FrameCodec } from "../wire/codec.js";
 import { CLOSE_CODES, type ClientFrame, type ServerFrame } from "../wire/frames.js";
-import type { Timer } from "../world/world.js";
 import type { ClientOptions } from "./options.js";
-import type { ClientPlatform, Socket } from "./platform.js";
+import type { ClientPlatform, PlatformTimer, Socket } from "./platform.js";
 
 /** Where the connection stands, as users see it. */
 export type ClientState =
@@ -51,7 +50,7 @@ export class Link {
   #state: ClientState = { kind: "connecting", attempt: 1 };
   #socket: Socket | undefined;
   /** Of the phase it is in: the pause, the connecting, or the watch over the node's silence. */
-  #timer: Timer | undefined;
+  #timer: PlatformTimer | undefined;
   /** Tries and short-lived connections in a row that came to nothing. */
   #failures = 0;
   #wasRefusedToken = false;

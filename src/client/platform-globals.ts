@@ -2,8 +2,7 @@
  * The platform made of what Node and browsers have in common: their clocks, timers and randomness, and a WebSocket class with
  * the interface that browsers have. The one file of the client that touches any of them.
  */
-import type { Timer } from "../world/world.js";
-import type { ClientPlatform, Socket, SocketEvents } from "./platform.js";
+import type { ClientPlatform, PlatformTimer, Socket, SocketEvents } from "./platform.js";
 
 /** As much of the browsers' WebSocket as is used here; the class of `ws` has it too. */
 interface WebSocketLike {
@@ -34,7 +33,7 @@ export function platformOf(makeWebSocket: WebSocketMaker): ClientPlatform {
   };
 }
 
-function after(delayMs: number, callback: () => void): Timer {
+function after(delayMs: number, callback: () => void): PlatformTimer {
   const handle = setTimeout(callback, Math.min(Math.max(delayMs, 0), DELAY_MAX_MS));
   return { cancel: () => clearTimeout(handle) };
 }

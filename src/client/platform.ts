@@ -1,10 +1,19 @@
-/** What the client needs of the place it runs in, Node or a browser: a clock, a timer, randomness, and sockets. */
-import type { Timers, World } from "../world/world.js";
-
-export interface ClientPlatform extends Pick<World, "clock" | "random"> {
-  readonly timers: Pick<Timers, "after">;
+/**
+ * What the client needs of the place it runs in, Node or a browser: a clock, timers, randomness, and sockets.
+ *
+ * The first three are parts of a node's World, told again here: the types of a page's client lead to no file system.
+ */
+export interface ClientPlatform {
+  readonly clock: { wallMs(): number; monotonicMs(): number };
+  readonly random: { fraction(): number; bytes(count: number): Uint8Array };
+  readonly timers: { after(delayMs: number, callback: () => void): PlatformTimer };
   /** Begins to connect; never throws. Nothing is told after `closed`, or after {@link Socket.drop}. */
   openSocket(url: string, protocol: string, events: SocketEvents): Socket;
+}
+
+export interface PlatformTimer {
+  /** Idempotent; the callback never runs afterwards. */
+  cancel(): void;
 }
 
 export interface SocketEvents {

@@ -7,9 +7,8 @@ import { asMoonportError, type MoonportError } from "../errors.js";
 import { backoffMs } from "../shipping/backoff.js";
 import type { ClientFrame, ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
-import type { Timer } from "../world/world.js";
 import type { Wire } from "./calls.js";
-import type { ClientPlatform } from "./platform.js";
+import type { ClientPlatform, PlatformTimer } from "./platform.js";
 
 export type WatchFrame = Exclude<ServerFrame, { type: "welcome" | "pong" | "reply" }>;
 
@@ -37,7 +36,7 @@ export interface WatchEntry {
 type Place =
   | { readonly kind: "idle" }
   | { readonly kind: "asked"; readonly id: number }
-  | { readonly kind: "retrying"; readonly timer: Timer }
+  | { readonly kind: "retrying"; readonly timer: PlatformTimer }
   | { readonly kind: "paused" }
   | { readonly kind: "closed" };
 

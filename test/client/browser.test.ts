@@ -1,5 +1,8 @@
+import fs from "node:fs";
+import path from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { packageRoot } from "../../cli/package-root.js";
 import * as forBrowsers from "../../src/client/browser.js";
 import type * as Client from "../../src/client/index.js";
 import * as forNode from "../../src/client/index.js";
@@ -41,6 +44,21 @@ describe("the client for browsers", () => {
     expect(bundle.modules.some((id) => id.endsWith("dist/src/client/browser.js"))).toBe(true);
     expect(bundle.modules.some((id) => id.endsWith("dist/src/client/index.js"))).toBe(false);
     expect(bundle.code).not.toMatch(/\brequire\(|from\s*["']node:/);
+  });
+
+  it("has types that lead to no other package, which a page may not have", () => {
+    const seen = new Set<string>();
+    const visit = (file: string): void => {
+      if (seen.has(file)) return;
+      seen.add(file);
+      const imports = fs.readFileSync(file, "utf8").matchAll(/(?:from|import)\s*\(?"([^"]+)"/g);
+      for (const [, name = ""] of imports) {
+        expect(name, `${file} imports`).toMatch(/^\.{1,2}\//);
+        visit(path.join(path.dirname(file), name.replace(/\.js$/, ".d.ts")));
+      }
+    };
+    visit(path.join(packageRoot, "dist", "src", "client", "index.d.ts"));
+    expect(seen.size).toBeGreaterThan(5);
   });
 
   it("is small enough for a page", () => {
