@@ -30,12 +30,15 @@ export interface Doors {
   stop(): Promise<void>;
 }
 
-/** @throws MoonportError `insecure_bind`, `address_in_use`, `bad_option` for an address that this machine does not have */
+/**
+ * @throws MoonportError `insecure_bind`, `address_in_use`, `bad_option` for an address that this machine does not have or for
+ * what is no origin
+ */
 export async function openDoors(options: DoorsOptions): Promise<Doors> {
   const sockets = new WebSocketDoor({ ...options, live: options.node });
   const streams = new EventStreams({ ...options, live: options.node });
-  const door = new HttpDoor({ ...options, handlers: [streams], upgrades: [sockets] });
   try {
+    const door = new HttpDoor({ ...options, handlers: [streams], upgrades: [sockets] });
     const { url } = await door.start();
     return { url, stop: () => door.stop() };
   } catch (error) {
