@@ -17,6 +17,8 @@ const PREFLIGHT_SECONDS = "600";
 export class Origins {
   readonly #isOpen: boolean;
   readonly #listed: ReadonlySet<string>;
+  /** The last Host that was found to be a loopback name: nearly always the next one too. */
+  #goodHost: string | undefined;
 
   /**
    * @param isOpen there is no auth
@@ -36,15 +38,20 @@ export class Origins {
   /** @throws MoonportError `origin_refused` */
   check({ host, origin }: IncomingHttpHeaders): void {
     // No browser leaves Host out; HTTP/1.0 tools do.
-    if (this.#isOpen && host !== undefined && !isLoopback(hostName(`http://${host}`))) {
-      throw MoonportError.of("origin_refused", "the Host header does not name a loopback address", {
-        hint: "a proxy in front of the node has to send Host: 127.0.0.1",
-      });
-    }
+    if (this.#isOpen && host !== undefined && host !== this.#goodHost) this.#checkHost(host);
     if (origin === undefined || this.#isListed(origin) || (this.#isOpen && isLoopback(hostName(origin)))) return;
     throw MoonportError.of("origin_refused", "pages of this origin may not reach this node", {
       hint: "--allow-origin lists the origins whose pages may",
     });
+  }
+
+  #checkHost(host: string): void {
+    if (!isLoopback(hostName(`http://${host}`))) {
+      throw MoonportError.of("origin_refused", "the Host header does not name a loopback address", {
+        hint: "a proxy in front of the node has to send Host: 127.0.0.1",
+      });
+    }
+    this.#goodHost = host;
   }
 
   /** What every answer to a listed origin carries, so that its page may read it. */

@@ -1,3 +1,4 @@
+import fs from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Access } from "../../src/auth/contract.js";
@@ -180,6 +181,11 @@ describe("a new file", () => {
     });
     expect([both.authenticate(ADA).id, both.authenticate(BOB).id]).toEqual(["ada", "ada"]);
   });
+});
+
+it("the file that docs/auth.md shows is one that is taken", () => {
+  const shown = /```json\n(.*?)```/s.exec(fs.readFileSync("docs/auth.md", "utf8"))?.[1] ?? "";
+  expect(parseTokenFile(shown, "tokens.json").tokens[0]?.id).toBe("ada");
 });
 
 describe("a file of tokens is refused, naming the place", () => {

@@ -291,7 +291,10 @@ describe("the operator's routes", () => {
 
   it("tell of the node", async () => {
     expect((await ask(open.port, "GET", "/v1/admin/status")).json).toEqual(await open.node.status());
-    expect((await ask(open.port, "GET", "/v1/admin/classes")).json).toEqual({ classes: await open.node.classes() });
+    expect((await ask(open.port, "GET", "/v1/admin/classes")).json).toEqual({
+      classes: await open.node.classes(),
+      units: await open.node.units(),
+    });
     expect((await ask(open.port, "GET", `/v1/admin/inspect/${object}`)).json.object).toBe("default/Echo/a/b");
   });
 

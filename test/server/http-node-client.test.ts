@@ -76,6 +76,42 @@ describe("a node behind its HTTP door", () => {
   });
 });
 
+describe("a client with a token", () => {
+  it("sends it with every request, and shows it in no error", async () => {
+    const seen: (string | undefined)[] = [];
+    const stranger = await serve((socket) => {
+      socket.once("data", (part) => {
+        seen.push(/^authorization: (.*)$/im.exec(String(part))?.[1]?.trim());
+        socket.end("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+      });
+    });
+    const bearer = new HttpNodeClient({ url: stranger.url, world, token: "mp_secret.0_~+/-=" });
+    for (const asking of [() => bearer.call(say), () => bearer.status(), () => bearer.sql(object, "select 1", [])]) {
+      const { message, hint, details } = await errorOf(asking());
+      expect(JSON.stringify([message, hint, details])).not.toContain("mp_secret");
+    }
+    expect(seen).toEqual(Array(3).fill("Bearer mp_secret.0_~+/-="));
+    bearer.close();
+    stranger.server.close();
+  });
+
+  it("refuses one that could not be sent", () => {
+    for (const token of ["", "two words", "a\r\nX-Forged: 1", "ü"]) {
+      const making = (): HttpNodeClient => new HttpNodeClient({ url: open.url, world, token });
+      expect(making).toThrow(expect.objectContaining({ code: "bad_option" }));
+    }
+  });
+
+  it("learns which life of a node answers, also of one that is not well", async () => {
+    expect(await client.session()).toBe("session-of-the-fake");
+    open.node.writesLand = false;
+    expect(await client.session()).toBe("session-of-the-fake");
+    const stranger = await listen("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
+    expect((await errorOf(new HttpNodeClient({ url: stranger.url, world }).session())).code).toBe("node_unreachable");
+    stranger.server.close();
+  });
+});
+
 describe("an error that crosses the wire", () => {
   it.each(Object.keys(ERROR_CODES) as ErrorCode[])("%s is the same error on the other side", async (code) => {
     const thrown = MoonportError.of(code, "what happened", {
