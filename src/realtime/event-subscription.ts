@@ -95,8 +95,7 @@ export class EventSubscription implements Subscription, Follower {
   }
 
   follow(delivery: EventDelivery): void {
-    if (this.#state.kind !== "live" || delivery.event.number <= this.#cursor) return;
-    if (delivery.event.number > this.#cursor + 1) return this.fallBehind();
+    if (this.#state.kind !== "live") return;
     if (this.#wants(delivery) && this.#parts.sink.isFull()) return this.end("slow");
     this.#pass(delivery);
   }

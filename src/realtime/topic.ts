@@ -113,16 +113,20 @@ export class Topic {
 
   #publish(event: Landing["events"][number]): void {
     const { number } = event;
-    if (this.#last !== undefined && number <= this.#last) return;
-    if (this.#last !== undefined && number > this.#last + 1) this.#lostTrack();
+    const last = this.#last;
+    if (last !== undefined && number <= last) return;
     this.#last = number;
+    if (last !== undefined && number > last + 1) this.#lostTrack();
     if (this.subscribers.size === 0) return;
     const delivery = deliveryOf(event);
     if (this.#catchingUp > 0) this.#keep(delivery);
     for (const subscriber of this.subscribers) subscriber.follow(delivery);
   }
 
-  /** Events landed that this node was not told of, while the object was in doubt or elsewhere: they stand in its table. */
+  /**
+   * Events landed that this node was not told of, while the object was in doubt or elsewhere: they stand in its table. Called
+   * once `#last` is known, or the subscribers would find themselves up to date.
+   */
   #lostTrack(): void {
     this.#recent = [];
     for (const subscriber of this.subscribers) subscriber.fallBehind();

@@ -1,0 +1,190 @@
+/** From reading what stands in the object to following what lands, step by step, on objects that answer when the test says so. */
+import { beforeEach, describe, expect, it } from "vitest";
+import { identityOf } from "../../src/identity.js";
+import type { SubscribeFrom } from "../../src/realtime/contract.js";
+import { Hub } from "../../src/realtime/hub.js";
+import type { Evaluated, LiveSource, StoredEvents } from "../../src/realtime/live-source.js";
+import { resolveSettings } from "../../src/settings/settings.js";
+import { VirtualTime } from "../../src/testing/virtual-time.js";
+import { VirtualWorld } from "../../src/testing/virtual-world.js";
+import { type Deferred, deferred } from "../../src/world/deferred.js";
+import { RecordingSink } from "./support.js";
+
+const object = identityOf("default", "Log", "a");
+const PAGE = 3;
+const BUFFER = 4;
+
+/** Holds the events 1 to `last`, and each read until it is let go: what it then answers is what stood there when it was asked. */
+class HeldSource implements LiveSource {
+  last = 0;
+  first = 1;
+  readonly reads: { readonly after: number; readonly answer: Deferred<StoredEvents>; readonly stored: StoredEvents }[] =
+    [];
+
+  checkClass(): void {}
+  checkReading(): void {}
+
+  classVersion(): string {
+    return "1";
+  }
+
+  events(_object: unknown, after: number, limit: number): Promise<StoredEvents> {
+    const events = numbers(Math.max(after + 1, this.first), this.last)
+      .slice(0, limit)
+      .map(eventOf);
+    const read = { after, answer: deferred<StoredEvents>(), stored: { events, first: this.first, last: this.last } };
+    this.reads.push(read);
+    return read.answer.promise;
+  }
+
+  async evaluate(): Promise<Evaluated> {
+    return { value: this.last, number: this.last, seq: this.last };
+  }
+
+  /** Lets the oldest read under way go, and returns what it was asked. */
+  answer(): number {
+    const read = this.reads.shift();
+    if (read === undefined) throw new Error("nothing is being read");
+    read.answer.resolve(read.stored);
+    return read.after;
+  }
+}
+
+function numbers(from: number, to: number): number[] {
+  return Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index);
+}
+
+function eventOf(number: number): { number: number; name: string; data: number; atMs: number } {
+  return { number, name: "said", data: number, atMs: 0 };
+}
+
+let time: VirtualTime;
+let source: HeldSource;
+let hub: Hub;
+beforeEach(() => {
+  time = new VirtualTime();
+  source = new HeldSource();
+  const settings = resolveSettings({ EVENT_PAGE_MAX: PAGE, EVENT_BUFFER_MAX: BUFFER });
+  hub = new Hub({ source, settings, world: new VirtualWorld({ time, root: "/nowhere" }) });
+});
+
+function join(from: SubscribeFrom): RecordingSink {
+  const sink = new RecordingSink();
+  void hub.subscribe({ object, from, caller: { kind: "client" } }, sink);
+  return sink;
+}
+
+/** These events land, in one flight. */
+function land(...landed: readonly number[]): void {
+  source.last = landed.at(-1) ?? source.last;
+  hub.landed({ object, seq: source.last, events: landed.map(eventOf), destroyed: false });
+}
+
+describe("a subscriber that catches up", () => {
+  it("finds what landed under its read in memory, and reads no second time", async () => {
+    source.last = 2;
+    const sink = join({ kind: "after", number: 0 });
+    await time.settle();
+    land(3, 4);
+    land(5);
+    expect(source.answer()).toBe(0);
+    await time.settle();
+    expect(sink.numbers).toEqual([1, 2, 3, 4, 5]);
+    land(6);
+    expect(sink.numbers).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(source.reads).toEqual([]);
+  });
+
+  it("reads another page where more landed than is kept", async () => {
+    source.last = 2;
+    const sink = join({ kind: "after", number: 0 });
+    await time.settle();
+    land(...numbers(3, 3 + BUFFER));
+    source.answer();
+    await time.settle();
+    expect(sink.numbers).toEqual([1, 2]);
+    land(8);
+    expect(source.answer()).toBe(2);
+    await time.settle();
+    expect(sink.numbers).toEqual(numbers(1, 8));
+    expect(source.reads).toEqual([]);
+  });
+
+  it("drops from memory what its page held already", async () => {
+    const sink = join({ kind: "now" });
+    await time.settle();
+    source.answer();
+    land(1, 2);
+    await time.settle();
+    expect(sink.story).toEqual(["subscribed 0", "event 1 said", "event 2 said"]);
+  });
+
+  it("shares a read with those who come from the same number, and nobody reads to follow what is known", async () => {
+    source.last = 2;
+    const [first, second] = [join({ kind: "after", number: 0 }), join({ kind: "after", number: 0 })];
+    await time.settle();
+    expect(source.reads).toHaveLength(1);
+    source.answer();
+    await time.settle();
+    expect(second.events[0]).toBe(first.events[0]);
+    const others = [join({ kind: "now" }), join({ kind: "after", number: 2 }), join({ kind: "after", number: 9 })];
+    await time.settle();
+    expect(source.reads).toEqual([]);
+    for (const other of others) expect(other.story).toEqual(["subscribed 2"]);
+  });
+
+  it("keeps nothing in memory while its sink has no room", async () => {
+    source.last = 2;
+    const sink = join({ kind: "after", number: 0 });
+    sink.block();
+    await time.settle();
+    source.answer();
+    await time.settle();
+    land(3);
+    sink.unblock();
+    await time.settle();
+    // Event 3 was not kept for it: it stands in the object.
+    expect([sink.numbers, source.reads.length]).toEqual([[1, 2], 1]);
+    source.answer();
+    await time.settle();
+    expect(sink.numbers).toEqual([1, 2, 3]);
+  });
+});
+
+describe("events that landed without a word", () => {
+  it("are read from the object when the next one shows that they are missing", async () => {
+    const sink = join({ kind: "now" });
+    await time.settle();
+    source.answer();
+    await time.settle();
+    land(1);
+    source.last = 3;
+    land(4);
+    expect(sink.numbers).toEqual([1]);
+    await time.settle();
+    expect(source.answer()).toBe(1);
+    await time.settle();
+    land(5);
+    expect(sink.numbers).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it("are read when another subscriber's read shows them", async () => {
+    const sink = join({ kind: "now" });
+    await time.settle();
+    source.answer();
+    await time.settle();
+    source.last = 2;
+    const other = join({ kind: "after", number: -0 });
+    await time.settle();
+    expect(other.story).toEqual(["subscribed 0"]);
+    const snapshot = join({ kind: "snapshot", reading: { method: "last", args: [] } });
+    await time.settle();
+    expect(snapshot.story).toEqual(["snapshot 2 at 2", "subscribed 2"]);
+    source.answer();
+    await time.settle();
+    expect([sink.numbers, other.numbers]).toEqual([
+      [1, 2],
+      [1, 2],
+    ]);
+  });
+});
