@@ -156,7 +156,10 @@ export class HttpDoor {
       const preflight = this.#origins.preflight(request.method, headers);
       if (preflight !== undefined) return reply.code(204).headers(preflight).send();
       request.admitted = this.#admit(request, reply);
+      if (raw.headers.expect?.toLowerCase() === "100-continue") reply.raw.writeContinue();
     });
+    // A body that is going to be refused is not asked for: the hook above does it once the head was admitted.
+    server.server.on("checkContinue", (request, response) => server.server.emit("request", request, response));
     server.setNotFoundHandler((request, reply) => this.#answer(request, reply));
     server.all("*", (request, reply) => this.#answer(request, reply));
     if (this.#upgrades.length > 0) {

@@ -25,6 +25,7 @@ const tokens = (file: object = FILE): StaticTokens =>
 
 let open: OpenDoor;
 const call = "/v1/default/Echo/lot-1/say";
+const head = `POST ${call} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n`;
 
 beforeEach(async () => {
   open = await openDoor({ HTTP_BODY_BYTES_MAX: 10_000 }, { auth: tokens() });
@@ -77,9 +78,16 @@ describe("a door with tokens", () => {
   });
 
   it("refuses before it reads the body", async () => {
-    const head = `POST ${call} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n`;
     const answer = await firstAnswer(open.port, `${head}\r\n[`);
     expect(answer).toContain("HTTP/1.1 401 Unauthorized");
+  });
+
+  it("asks for a body that waits to be asked for only when the head is let in", async () => {
+    const asking = `${head}Expect: 100-continue\r\nConnection: close\r\n`;
+    const refused = await rawExchange(open.port, `${asking}\r\n`);
+    expect(refused).toMatch(/^HTTP\/1\.1 401 /);
+    const admitted = await firstAnswer(open.port, `${asking}Authorization: Bearer ${token("ada")}\r\n\r\n`);
+    expect(admitted).toBe("HTTP/1.1 100 Continue\r\n\r\n");
   });
 
   it("says whether it is well to anybody", async () => {
