@@ -28,6 +28,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".js": "text/javascript; charset=utf-8",
 };
 
+/** @throws Error when the port is taken */
 export async function servePage({ port, page, node }: PageServerOptions): Promise<PageServer> {
   // index.html has an import map that gives these paths the names that the page imports.
   const folders: Readonly<Record<string, string>> = {

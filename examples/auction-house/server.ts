@@ -21,29 +21,30 @@ const { values: flags } = parseArgs({
   },
 });
 
-const moonport = await Moonport.open({
-  dataDir: flags.data,
-  dir: APP,
-  listen: { port: Number(flags["node-port"]) },
-});
-const node = moonport.url ?? "";
-await offerLots(node);
-const page = await servePage({ port: Number(flags.port), page: path.join(APP, "page"), node });
-console.log(`The auction house is open at ${page.url}\nIts node answers at ${node}, its data is in ${flags.data}`);
-
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.once(signal, async () => {
-    page.stop();
-    await moonport.close();
-  });
+try {
+  await openHouse();
+} catch (error) {
+  console.error(`The auction house cannot open: ${error instanceof Error ? error.message : error}`);
+  process.exit(1);
 }
 
-/** Lots that are running stay as they are; those that are over are offered again. */
-async function offerLots(node: string): Promise<void> {
-  const response = await fetch(`${node}/v1/default/units/lots`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(SALE),
+async function openHouse(): Promise<void> {
+  const moonport = await Moonport.open({
+    dataDir: flags.data,
+    dir: APP,
+    listen: { port: Number(flags["node-port"]) },
   });
-  if (!response.ok) throw new Error(`the lots could not be offered: ${await response.text()}`);
+  // One request for the whole sale. Lots that are running stay as they are; those that are over are offered again.
+  await moonport.unit("lots", { body: SALE });
+
+  const node = moonport.url ?? "";
+  const page = await servePage({ port: Number(flags.port), page: path.join(APP, "page"), node });
+  console.log(`The auction house is open at ${page.url}\nIts node answers at ${node}, its data is in ${flags.data}`);
+
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, async () => {
+      page.stop();
+      await moonport.close();
+    });
+  }
 }
