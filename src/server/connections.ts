@@ -64,6 +64,11 @@ export class Connections {
     return (this.#open.get(socket)?.answering ?? 0) > 0;
   }
 
+  /** Closes those that have never sent a byte, as browsers open them in advance: the server would wait for them as if they had. */
+  closeSilent(): void {
+    for (const socket of this.#open.keys()) if (socket.bytesRead === 0) socket.destroy();
+  }
+
   stop(): void {
     this.#look?.cancel();
   }

@@ -109,6 +109,7 @@ export class HttpDoor {
     const { world, settings } = this.#options;
     const force = world.timers.after(settings.DRAIN_MS, () => server.server.closeAllConnections());
     for (const handler of this.#handlers) handler.stop?.();
+    this.#connections?.closeSilent();
     await Promise.all([server.close(), ...this.#upgrades.map((upgrade) => upgrade.stop())]);
     this.#connections?.stop();
     force.cancel();
@@ -148,6 +149,10 @@ export class HttpDoor {
     server.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
     server.setErrorHandler((error, _request, reply) => this.#fail(reply, error));
     server.decorateRequest("admitted", null);
+    // A connection that was answering when the server began to close is idle afterwards, and would be waited for.
+    server.addHook("onSend", async (_request, reply) => {
+      if (this.#stopping) reply.header("connection", "close");
+    });
     server.addHook("onRequest", async (request, reply) => {
       const { headers, raw } = request;
       connections.check(raw.socket);

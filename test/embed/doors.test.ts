@@ -1,4 +1,5 @@
 import fs from "node:fs";
+import net from "node:net";
 import path from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { connect } from "../../src/client/index.js";
@@ -79,5 +80,19 @@ describe("an embedded node that listens", () => {
     await expect(missing).rejects.toMatchObject({ code: "bad_option" });
     const moonport = await embedded({ dataDir });
     expect(moonport.url).toBeUndefined();
+  });
+
+  it("closes as soon as what runs has its answer, whoever stays connected", async () => {
+    const moonport = await embedded({ listen: { port: 0 }, settings: { DRAIN_MS: 600_000 } });
+    const url = new URL(addressOf(moonport));
+    const silent = net.connect(Number(url.port), url.hostname);
+    const silentIsClosed = new Promise((resolve) => silent.once("close", resolve));
+    await new Promise((resolve) => silent.once("connect", resolve));
+    const answer = fetch(`${url.href}v1/default/Ledger/a/spin`, { method: "POST" });
+    // Until the call has reached its object.
+    while ((await moonport.status()).residents === 0) await new Promise((resolve) => setImmediate(resolve));
+    await moonport.close();
+    expect(await (await answer).json()).toBe(3e6);
+    await silentIsClosed;
   });
 });
