@@ -4,6 +4,7 @@ import path from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { packageRoot } from "../../cli/package-root.js";
+import { HISTORY_MAX } from "../../examples/auction-house/page/lot-state.js";
 import { SALE } from "../../examples/auction-house/sale.js";
 import { BROWSER_NOTE, SKIPS_BROWSER, TestBrowser } from "../support/browser.js";
 import { HouseProcess } from "./support/house-process.js";
@@ -50,7 +51,8 @@ const connectionOf = (page: Page): Promise<string | null> => page.locator("#conn
 
 async function picture(page: Page, name: string): Promise<void> {
   await page.bringToFront();
-  await page.screenshot({ path: path.join(PICTURES, `${name}.png`), fullPage: true });
+  const fullPage = page.viewportSize()?.width !== PHONE.width;
+  await page.screenshot({ path: path.join(PICTURES, `${name}.png`), fullPage });
 }
 
 const eventually = <Value>(look: () => Promise<Value>, about?: string) =>
@@ -165,7 +167,9 @@ describe.skipIf(SKIPS_BROWSER)(`the auction house in Chromium${BROWSER_NOTE}`, (
 
   it("shows a lot that the unit offers meanwhile, and takes it as text, whatever it is called", async () => {
     const title = "<b>Slide rule</b>";
-    expect((await offer([{ key: "slide-rule", title, about: "x".repeat(200), minutes: 0.02 }])).status).toBe(201);
+    const brief = { key: "slide-rule", title, about: "x".repeat(200), minutes: 0.02 };
+    const lasting = { key: "ruler", title: "Ruler", about: "Of ivory, they say." };
+    expect((await offer([brief, lasting])).status).toBe(201);
     await ada.getByRole("heading", { name: title }).waitFor();
     await ada.setViewportSize(PHONE);
     expect(await overflow(ada)).toBe(0);
@@ -173,6 +177,9 @@ describe.skipIf(SKIPS_BROWSER)(`the auction house in Chromium${BROWSER_NOTE}`, (
     await eventually(() => lotOn(ada, title).locator(".time").textContent()).toBe("Over");
     expect(await shown(ada, title)).toMatchObject({ leader: "Nobody bid" });
     expect(await lotOn(ada, title).getByRole("button").isVisible()).toBe(false);
+    const top = async (lot: string) => (await lotOn(ada, lot).locator(".history").boundingBox())?.y;
+    expect(await top(title)).toBe(await top("Ruler"));
+    await picture(ada, "2-a-lot-that-is-over");
     await offer([{ key: "slide-rule", title, about: "Offered once more.", minutes: 60 }]);
     await eventually(() => shown(ada, title)).toMatchObject({ amount: "€1", leader: "Starting price" });
     expect(await lotOn(ada, title).getByRole("button").isVisible()).toBe(true);
@@ -190,14 +197,15 @@ describe.skipIf(SKIPS_BROWSER)(`the auction house in Chromium${BROWSER_NOTE}`, (
 
     await house.start();
     for (const page of [ada, grace]) await eventually(() => connectionOf(page)).toBe("Live");
-    const waited = ["Grace €80", ...before.history];
+    const all = ["Ada €85", "Grace €80", ...before.history];
+    const waited = all.slice(1, 1 + HISTORY_MAX);
     await eventually(() => shown(grace, title)).toMatchObject({ leader: "You lead", history: waited });
     await bid(ada, title);
-    const history = ["Ada €85", ...waited];
+    const history = all.slice(0, HISTORY_MAX);
     for (const page of [ada, grace]) {
       await eventually(() => shown(page, title)).toMatchObject({ amount: "€85", history });
     }
-    expect(await read("moon-globe", "standing")).toMatchObject({ top: 85, leader: "Ada", bids: history.length });
+    expect(await read("moon-globe", "standing")).toMatchObject({ top: 85, leader: "Ada", bids: all.length });
     await picture(ada, "3-after-the-node-was-restarted");
     await ada.setViewportSize(PHONE);
     expect(await overflow(ada)).toBe(0);

@@ -73,6 +73,7 @@ export class LotCard {
     this.element.classList.toggle("ending", !isOver && leftMs < LAST_MINUTE_MS);
     this.#form.hidden = isOver;
     this.#say("time", isOver ? "Over" : `${timeLeft(leftMs)} left`);
+    this.#say("none", isOver ? "None." : "None yet: yours would be the first.");
     this.#say("leader", leaderText(standing, isOver, this.#options.bidder()));
     this.element.classList.toggle("mine", standing.leader !== undefined && standing.leader === this.#options.bidder());
   }

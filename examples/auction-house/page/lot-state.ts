@@ -48,7 +48,7 @@ export interface LotMethods {
   catch_up(limit?: number): CatchUp;
 }
 
-export const HISTORY_MAX = 5;
+export const HISTORY_MAX = 4;
 
 export const UNKNOWN_LOT: LotState = { standing: undefined, history: [], clockAheadMs: 0 };
 
