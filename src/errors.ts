@@ -109,6 +109,7 @@ export const ERROR_CODES = {
   call_after_write: byClass(500, "A method may call other objects only before its first write."),
 
   mailbox_full: retry(503, "The object has as many waiting calls as its mailbox holds."),
+  call_deadlock: retry(503, "Two chains of calls waited for each other; this one gave way."),
   units_full: retry(503, "The node runs as many units at once as it may."),
   object_restarting: retry(
     503,

@@ -24,11 +24,13 @@ import type { NodeOptions } from "./node-options.js";
 import { Catalog } from "./object/catalog.js";
 import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
+import type { InnerCall } from "./object/inner-call.js";
 import { inspectAbsent, inspectOpen } from "./object/inspect.js";
 import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { type Reading, runReading } from "./object/reading.js";
+import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
 import { Hub } from "./realtime/hub.js";
@@ -52,6 +54,7 @@ const NO_OUTBOUND: OutboundOptions = {
   fetcher: { fetch: () => Promise.reject(MoonportError.of("fetch_refused", "this node reaches no network")) },
 };
 const STORE_LIST_MAX = 1_000;
+const NO_CHAIN: readonly string[] = [];
 
 type Phase = "serving" | "stopping" | "stopped";
 
@@ -116,6 +119,8 @@ export class MoonportNode implements NodeApi, LiveApi {
       files: this.#files,
       localCopies: new LocalCopies(world.folder, settings.LOCAL_BYTES_MAX),
       observe,
+      waits: new WaitGraph(),
+      call: (call) => this.#callFromObject(call),
       landed: (landing) => this.#hub.landed(landing),
     };
     this.#objects = new Objects(this.#context);
@@ -288,7 +293,17 @@ export class MoonportNode implements NodeApi, LiveApi {
     });
   }
 
-  async #call(request: CallRequest): Promise<CallReply> {
+  async #callFromObject({ expiresMs, chain, ...call }: InnerCall): Promise<PlainValue> {
+    const timeoutMs = Math.max(0, expiresMs - this.#options.world.clock.monotonicMs());
+    try {
+      return (await this.#call({ ...call, timeoutMs }, chain)).value;
+    } catch (thrown) {
+      throw asMoonportError(thrown).with({ object: call.object.id });
+    }
+  }
+
+  /** @param chain the objects that wait for it */
+  async #call(request: CallRequest, chain: readonly string[] = NO_CHAIN): Promise<CallReply> {
     this.#assertServing();
     const { object, method } = request;
     const lua = this.#catalog.classOf(object.app, object.className);
@@ -299,7 +314,7 @@ export class MoonportNode implements NodeApi, LiveApi {
         hint: "call it with POST",
       });
     }
-    const reply = await this.#objects.call(object, this.#input(request, access));
+    const reply = await this.#objects.call(object, this.#input(request, access, chain));
     return reply.seq === undefined ? { value: reply.value } : { value: reply.value, seq: reply.seq };
   }
 
@@ -316,7 +331,11 @@ export class MoonportNode implements NodeApi, LiveApi {
     return (await this.#objects.call(object, this.#input(request, "read"))).value;
   }
 
-  #input(request: CallRequest, access: "write" | "read"): Parameters<Objects["call"]>[1] {
+  #input(
+    request: CallRequest,
+    access: "write" | "read",
+    chain: readonly string[] = NO_CHAIN,
+  ): Parameters<Objects["call"]>[1] {
     const { world, settings } = this.#options;
     return {
       method: request.method,
@@ -325,6 +344,7 @@ export class MoonportNode implements NodeApi, LiveApi {
       caller: request.caller,
       callId: request.callId,
       signal: request.signal,
+      chain,
       expiresMs: world.clock.monotonicMs() + (request.timeoutMs ?? settings.CALL_TIMEOUT_MS),
     };
   }

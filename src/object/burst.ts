@@ -3,16 +3,19 @@
  * rate). Every call stays atomic: it runs in mailbox order, a throw rolls back its savepoint alone, each has its own seq.
  *
  * Nobody hears anything before COMMIT: a transaction that dies takes all of the burst with it, and nothing of it was told.
+ *
+ * A call that asks another object ends the burst: what came before it commits, and it goes on in a transaction of its own.
  */
-import { asMoonportError, MoonportError } from "../errors.js";
-import type { LuaClass, LuaEntry } from "../lua/contract.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
+import type { LuaClass, LuaEntry, LuaInvocation, ObjectCall, WaitAnswer } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
 import { CallHost } from "./call-host.js";
 import { deriveRow } from "./derive-row.js";
 import type { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import type { EmittedEvent, OpenObject } from "./open-object.js";
-import { type LuaEnd, runLua } from "./run-lua.js";
+import { OutgoingCalls } from "./outgoing-calls.js";
+import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
 import { wakeObject } from "./wake-object.js";
 import type { CallWork, DestroyWork, Outcome, Work } from "./work.js";
 
@@ -28,11 +31,32 @@ export type BurstResult =
       readonly isAwake: boolean;
       /** The directory row's derivation failed for the first time. */
       readonly retryRow: boolean;
+      /** The last call, which has written nothing and asks another object. */
+      readonly waiting: WaitingCall | undefined;
     }
   /** Migrations or hooks failed: rolled back, the file is sound, every waiting call gets the error. */
   | { readonly kind: "refused"; readonly error: MoonportError }
   /** The residency is in doubt. Every call of the burst has been told. */
   | { readonly kind: "broken"; readonly error: MoonportError };
+
+/** A call that stands still for another object's answer. */
+export interface WaitingCall {
+  readonly work: CallWork;
+  /** The class it began with; a reload meanwhile is the next call's. */
+  readonly lua: LuaClass;
+  readonly running: RunningCall;
+  readonly request: ObjectCall;
+}
+
+interface RunningCall {
+  readonly host: CallHost;
+  readonly outgoing: OutgoingCalls;
+  readonly invocation: LuaInvocation;
+  /** Where its transaction's writes begin. */
+  mark: number;
+}
+
+type Performed = Outcome | { readonly kind: "waits"; readonly call: WaitingCall };
 
 export class Burst {
   readonly #context: ObjectContext;
@@ -47,6 +71,7 @@ export class Burst {
   #rowAsked = false;
   #brokenBy: MoonportError | undefined;
   #startMark = 0;
+  #waiting: WaitingCall | undefined;
   /** Taken from the mailbox and not yet among the outcomes. */
   #current: CallWork | DestroyWork | undefined;
 
@@ -89,6 +114,23 @@ export class Burst {
     }
   }
 
+  /** The call that waited goes on, alone in its transaction. */
+  async goOn({ work, running }: WaitingCall, answer: WaitAnswer): Promise<BurstResult> {
+    const { database } = this.#open;
+    try {
+      database.begin();
+      this.#startMark = database.writeMark;
+      database.savepoint();
+      running.mark = database.writeMark;
+      this.#current = work;
+      const stop = runLua(this.#context.world, running.invocation, () => this.#assertUnbroken(), answer);
+      this.#took(this.#stopped(work, running, stop instanceof Promise ? await stop : stop));
+      return this.#finish(false);
+    } catch (error) {
+      return this.#die(asMoonportError(error));
+    }
+  }
+
   /** Migrations and hooks, where they have not run. Their failure is the answer to whoever woke the object. */
   async #wake(): Promise<BurstResult | undefined> {
     if (this.#awakeAs === this.#lua.version) return undefined;
@@ -97,7 +139,7 @@ export class Burst {
         open: this.#open,
         lua: this.#lua,
         wasAwake: this.#awakeAs !== undefined,
-        run: (entry, host) => this.#execute(entry, [], host),
+        run: (entry, host) => this.#runToEnd(entry, host),
         newHost: () => new CallHost(this.#context, this.#open, { kind: "system" }, "method"),
       });
       for (const host of hosts) this.#keepEvents(host, this.#open.committedSeq + 1);
@@ -125,15 +167,19 @@ export class Burst {
       // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
       this.#current = work;
       const running = this.#perform(work, isBehind);
-      const outcome = running instanceof Promise ? await running : running;
-      this.#current = undefined;
-      this.#outcomes.push(outcome);
-      this.#assertSound(outcome.kind === "failed" ? outcome.error : undefined);
-      if (clock.monotonicMs() >= untilMs) return;
+      this.#took(running instanceof Promise ? await running : running);
+      if (this.#waiting !== undefined || clock.monotonicMs() >= untilMs) return;
     }
   }
 
-  #perform(work: CallWork | DestroyWork, isBehind: boolean): Outcome | Promise<Outcome> {
+  #took(performed: Performed): void {
+    this.#current = undefined;
+    if (performed.kind === "waits") this.#waiting = performed.call;
+    else this.#outcomes.push(performed);
+    this.#assertSound(performed.kind === "failed" ? performed.error : undefined);
+  }
+
+  #perform(work: CallWork | DestroyWork, isBehind: boolean): Performed | Promise<Performed> {
     if (work.kind === "destroy") {
       this.#ends = true;
       return { kind: "wrote", work, value: null, seq: this.#nextSeq() };
@@ -142,14 +188,37 @@ export class Burst {
     if (refusal !== undefined) return { kind: "failed", work, error: refusal };
     const known = this.#knownReply(work);
     if (known !== undefined) return known;
-    const { database } = this.#open;
-    database.savepoint();
-    const mark = database.writeMark;
-    const host = new CallHost(this.#context, this.#open, work.caller, work.access === "read" ? "read" : "method");
-    const end = this.#execute({ kind: "method", name: work.method }, work.args, host);
-    return end instanceof Promise
-      ? end.then((done) => this.#conclude(work, host, mark, done))
-      : this.#conclude(work, host, mark, end);
+    this.#open.database.savepoint();
+    const running = this.#begin(work);
+    const stop = runLua(this.#context.world, running.invocation, () => this.#assertUnbroken());
+    return stop instanceof Promise
+      ? stop.then((late) => this.#stopped(work, running, late))
+      : this.#stopped(work, running, stop);
+  }
+
+  #begin(work: CallWork): RunningCall {
+    const { database, object } = this.#open;
+    const isReading = work.access === "read";
+    const hasWritten = (): boolean => database.wroteSince(running.mark) || host.destroys;
+    const outgoing = new OutgoingCalls(this.#context, object, work, hasWritten);
+    const host = new CallHost(
+      this.#context,
+      this.#open,
+      work.caller,
+      isReading ? "read" : "method",
+      isReading ? undefined : outgoing,
+    );
+    const invocation = this.#lua.start({ kind: "method", name: work.method }, work.args, host);
+    const running: RunningCall = { host, outgoing, invocation, mark: database.writeMark };
+    return running;
+  }
+
+  #stopped(work: CallWork, running: RunningCall, stop: LuaStop): Performed {
+    if (stop.kind !== "wait") return this.#conclude(work, running.host, running.mark, stop);
+    assert(stop.request.kind === "call", "methods wait for calls alone");
+    // Nothing is written yet, or its host would not have let it wait.
+    this.#open.database.release();
+    return { kind: "waits", call: { work, lua: this.#lua, running, request: stop.request } };
   }
 
   /** Why a call does not run although its turn has come. */
@@ -225,8 +294,8 @@ export class Burst {
     const { database } = this.#open;
     this.#assertSound(undefined);
     const callsWrote = this.#seqs > 0;
-    // A first call that wrote nothing leaves no object behind, migrations included.
-    const isStillborn = this.#open.isUnwritten && !callsWrote;
+    // A first call that wrote nothing leaves no object behind, migrations included; one that waits has seen what they made.
+    const isStillborn = this.#open.isUnwritten && !callsWrote && this.#waiting === undefined;
     if (isStillborn) {
       database.rollback();
       return this.#committed({ isAwake: false, retryRow: false });
@@ -247,6 +316,7 @@ export class Burst {
       wroteSeqs: this.#seqs,
       events: this.#events,
       ends: this.#ends,
+      waiting: this.#waiting,
       ...fields,
     };
   }
@@ -256,16 +326,19 @@ export class Burst {
     return deriveRow(this.#context, this.#open, this.#lua, this.#open.committedSeq + this.#seqs);
   }
 
-  #execute(entry: LuaEntry, args: readonly PlainValue[], host: CallHost): LuaEnd | Promise<LuaEnd> {
-    const invocation = this.#lua.start(entry, args, host);
-    return runLua(this.#context.world, invocation, () => {
-      if (this.#brokenBy !== undefined) throw this.#brokenBy;
-    });
+  #runToEnd(entry: LuaEntry, host: CallHost): LuaEnd | Promise<LuaEnd> {
+    const invocation = this.#lua.start(entry, [], host);
+    const stop = runLua(this.#context.world, invocation, () => this.#assertUnbroken());
+    return stop instanceof Promise ? stop.then(assertEnded) : assertEnded(stop);
+  }
+
+  #assertUnbroken(): void {
+    if (this.#brokenBy !== undefined) throw this.#brokenBy;
   }
 
   /** @param error of the call just run, which knows best what happened to the transaction */
   #assertSound(error: MoonportError | undefined): void {
-    if (this.#brokenBy !== undefined) throw this.#brokenBy;
+    this.#assertUnbroken();
     if (!this.#open.database.doomed) return;
     throw error ?? MoonportError.of("call_doomed", "a statement ended the transaction");
   }
@@ -274,12 +347,19 @@ export class Burst {
   #die(error: MoonportError): BurstResult {
     this.#rollBackQuietly();
     this.#current?.reject(error);
+    this.#giveUpWaiting(error);
     const last = this.#outcomes.at(-1);
     for (const outcome of this.#outcomes) {
       const isCulprit = outcome === last && outcome.kind === "failed";
       outcome.work.reject(isCulprit || isStorageFault(error) ? error : undone(this.#open.object.id, error));
     }
     return { kind: "broken", error };
+  }
+
+  #giveUpWaiting(error: MoonportError): void {
+    if (this.#waiting === undefined) return;
+    this.#waiting.running.invocation.abandon();
+    this.#waiting.work.reject(isStorageFault(error) ? error : undone(this.#open.object.id, error));
   }
 
   #rollBackQuietly(): void {

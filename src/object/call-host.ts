@@ -1,5 +1,5 @@
 /** What one call may do to its object: the engine's {@link LuaCallHost} over the open file. Everything is in the call's transaction (O2). */
-import { MoonportError } from "../errors.js";
+import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type {
   Caller,
@@ -17,6 +17,7 @@ import type { PlainValue, SqlParameters, SqlRows } from "../values.js";
 import { uuidv7 } from "../world/world.js";
 import { dueTimeMs } from "./due-time.js";
 import type { ObjectContext } from "./object-context.js";
+import type { OutgoingCalls } from "./outgoing-calls.js";
 import { seededRandom } from "./seeded-random.js";
 
 /** What a host needs of the file: an object's own, or the empty one of a key that was never written. */
@@ -43,6 +44,7 @@ export class CallHost implements LuaCallHost {
   readonly #context: HostContext;
   readonly #file: HostFile;
   readonly #access: "method" | "read";
+  readonly #outgoing: OutgoingCalls | undefined;
   readonly #emitted: HostEvent[] = [];
   #timersSet = 0;
   #messagesSent = 0;
@@ -50,7 +52,15 @@ export class CallHost implements LuaCallHost {
   #random: (() => number) | undefined;
   #isClosed = false;
 
-  constructor(context: HostContext, file: HostFile, caller: Caller, access: "method" | "read") {
+  /** @param outgoing absent where code may not wait for other objects: reading methods, hooks, rows */
+  constructor(
+    context: HostContext,
+    file: HostFile,
+    caller: Caller,
+    access: "method" | "read",
+    outgoing?: OutgoingCalls,
+  ) {
+    this.#outgoing = outgoing;
     this.#context = context;
     this.#file = file;
     this.#access = access;
@@ -170,10 +180,16 @@ export class CallHost implements LuaCallHost {
 
   mayWait(request: WaitRequest): void {
     this.#assertOpen();
-    const what = request.kind === "call" ? `${request.className}("${request.key}"):${request.method}` : request.kind;
-    throw MoonportError.of("method_error", `${what}: an object cannot call another and wait`, {
-      hint: `send(...) has it done once this call is committed`,
-    });
+    assert(request.kind === "call", "methods wait for calls alone");
+    if (this.#outgoing !== undefined) return this.#outgoing.check(request);
+    const { className, key, method } = request;
+    throw MoonportError.of(
+      "method_error",
+      `${className}("${key}"):${method}: only a writing method calls other objects`,
+      {
+        hint: "reading methods, on_create, on_wake and directory.row answer from their own object",
+      },
+    );
   }
 
   random(): number {

@@ -6,10 +6,13 @@ import type { Settings } from "../settings/settings.js";
 import type { Claims } from "../shipping/claims.js";
 import type { PermitPool } from "../shipping/permits.js";
 import type { PageImageCache } from "../shipping/wal/page-image-cache.js";
+import type { PlainValue } from "../values.js";
 import type { World } from "../world/world.js";
 import type { Catalog } from "./catalog.js";
 import type { FilePool } from "./file-pool.js";
+import type { InnerCall } from "./inner-call.js";
 import type { LocalCopies } from "./local-copies.js";
+import type { WaitGraph } from "./wait-graph.js";
 
 export interface ObjectContext {
   readonly world: World;
@@ -24,6 +27,9 @@ export interface ObjectContext {
   readonly files: FilePool;
   readonly localCopies: LocalCopies;
   readonly observe: Observer;
+  readonly waits: WaitGraph;
+  /** A call from one object to another: through its mailbox and its gate. @throws MoonportError */
+  call(call: InnerCall): Promise<PlainValue>;
   /** Told of every landed flight, after its replies were released. */
   landed(landing: Landing): void;
 }

@@ -3,7 +3,7 @@ import { asMoonportError } from "../errors.js";
 import type { Caller, LuaClass } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
 import { CallHost, type HostContext, type HostFile } from "./call-host.js";
-import { type LuaEnd, runLua } from "./run-lua.js";
+import { assertEnded, type LuaStop, runLua } from "./run-lua.js";
 
 export interface Reading {
   readonly lua: LuaClass;
@@ -15,12 +15,13 @@ export interface Reading {
 /** @throws MoonportError what the method throws */
 export function runReading(context: HostContext, file: HostFile, reading: Reading): PlainValue | Promise<PlainValue> {
   const host = new CallHost(context, file, reading.caller, "read");
-  const conclude = (end: LuaEnd): PlainValue => {
+  const conclude = (stop: LuaStop): PlainValue => {
+    const end = assertEnded(stop);
     host.close();
     if (end.kind === "failed") throw asMoonportError(end.error);
     return end.value;
   };
   const invocation = reading.lua.start({ kind: "method", name: reading.method }, reading.args, host);
-  const end = runLua(context.world, invocation, () => {});
-  return end instanceof Promise ? end.then(conclude) : conclude(end);
+  const stop = runLua(context.world, invocation, () => {});
+  return stop instanceof Promise ? stop.then(conclude) : conclude(stop);
 }

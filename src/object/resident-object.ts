@@ -3,7 +3,8 @@
  *
  * Promises:
  * - O1: one call at a time; a method runs to its end before the next starts.
- * - G3: the task never waits on a gate; it hands outcome and ticket on and takes the next call.
+ * - G3: the task never waits on a gate; it hands outcome and ticket on and takes the next call. A call that asks another
+ *   object is the exception that O1 demands: until it has its answer nothing else of the mailbox runs, reads beside it do.
  * - A residency in doubt (failed commit, doomed transaction, lost ownership) is broken: nothing more is served from that
  *   file, calls that waited get a retryable error, the next call activates the object afresh.
  */
@@ -11,7 +12,8 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import { yieldTurn } from "../world/world.js";
-import { Burst, type BurstResult } from "./burst.js";
+import { Asking } from "./asking.js";
+import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
 import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
@@ -43,6 +45,8 @@ export class ResidentObject implements FileHolder {
   #awakeAs: string | undefined;
   #isPumping = false;
   #burst: Burst | undefined;
+  /** Set while a call waits for another object's answer. */
+  #asking: Asking | undefined;
   #activeReads = 0;
   /** Reads that wait for a writer's end. */
   #waitingReads: (() => void)[] = [];
@@ -135,6 +139,7 @@ export class ResidentObject implements FileHolder {
   /** The node goes away without waiting any longer: waiters hear that the outcome is unknown. */
   abandon(cause: MoonportError): void {
     for (const work of this.#mailbox.takeAll()) work.reject(cause);
+    this.#asking?.end(cause);
     if (this.#state.kind === "open" || this.#state.kind === "ending") this.#closeNow(this.#state.open, cause);
   }
 
@@ -168,12 +173,43 @@ export class ResidentObject implements FileHolder {
     await this.#readsHaveEnded();
     const lua = this.#context.catalog.classOf(this.object.app, this.object.className);
     const burst = new Burst(this.#context, open, lua, this.#mailbox, this.#awakeAs);
+    let waiting = await this.#transact(open, lua, burst, () => burst.run());
+    while (waiting !== undefined) waiting = await this.#goOn(open, waiting);
+  }
+
+  /** The call that waits gets its answer and goes on; nothing else of the mailbox runs before it has ended (O1). */
+  async #goOn(open: OpenObject, waiting: WaitingCall): Promise<WaitingCall | undefined> {
+    try {
+      this.#asking = new Asking(this.#context, open, waiting);
+      const answer = await this.#asking.answer();
+      this.#asking = undefined;
+      await this.#readsHaveEnded();
+      if (this.#state.kind === "open" && this.#state.open === open) {
+        const burst = new Burst(this.#context, open, waiting.lua, this.#mailbox, this.#awakeAs);
+        return await this.#transact(open, waiting.lua, burst, () => burst.goOn(waiting, answer));
+      }
+      waiting.work.reject(residencyEnded(this.object.id, answer.kind === "failed" ? answer.error : undefined));
+    } catch (error) {
+      waiting.work.reject(asMoonportError(error));
+    }
+    this.#asking = undefined;
+    waiting.running.invocation.abandon();
+    return undefined;
+  }
+
+  async #transact(
+    open: OpenObject,
+    lua: LuaClass,
+    burst: Burst,
+    run: () => Promise<BurstResult>,
+  ): Promise<WaitingCall | undefined> {
     this.#burst = burst;
-    const result = await burst.run();
+    const result = await run();
     this.#burst = undefined;
     this.#touch();
     try {
       this.#settleBurst(open, lua, result);
+      return result.kind === "committed" ? result.waiting : undefined;
     } finally {
       this.#letReadsRun();
     }
@@ -305,6 +341,7 @@ export class ResidentObject implements FileHolder {
     this.#context.claims.forget(this.object);
     this.#awakeAs = undefined;
     for (const work of this.#mailbox.takeAll()) work.reject(residencyEnded(this.object.id, error));
+    this.#asking?.end(error);
     if (this.#burst !== undefined) return this.#burst.breakWith(error);
     if (this.#state.kind === "breaking") return;
     this.#closeNow(open, error);

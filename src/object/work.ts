@@ -16,6 +16,8 @@ export interface CallWork {
   readonly signal: AbortSignal | undefined;
   /** Monotonic; when its turn comes later than this it does not run. */
   readonly expiresMs: number;
+  /** Objects that wait for this call, the outermost first: `app/Class/key`. */
+  readonly chain: readonly string[];
   /** The outcome is told right after COMMIT, with its ticket unsettled: for units, which settle all their tickets at once. */
   readonly deferred?: (outcome: DeferredOutcome) => void;
   resolve(reply: Reply): void;

@@ -88,6 +88,7 @@ export class ObjectSource implements LiveSource {
       access: "read",
       args,
       caller,
+      chain: [],
       callId: undefined,
       signal: undefined,
       expiresMs,

@@ -11,8 +11,11 @@ beforeEach(async () => {
 });
 afterEach(() => open.door.stop());
 
-const post = (path: string, body: BodyInit, headers: Record<string, string> = {}): Promise<Response> =>
-  fetch(`${open.url}${path}`, { method: "POST", body, headers });
+const post = (
+  path: string,
+  body: string | Uint8Array<ArrayBuffer>,
+  headers: Record<string, string> = {},
+): Promise<Response> => fetch(`${open.url}${path}`, { method: "POST", body, headers });
 
 const heard = (): Partial<UnitRequest> => open.node.unitRequests.at(-1) ?? {};
 
@@ -62,7 +65,7 @@ describe("a request to a unit", () => {
   });
 
   it("has a body that is JSON, text or bytes by its type", async () => {
-    const body = async (content: BodyInit, type: string): Promise<unknown> => {
+    const body = async (content: string | Uint8Array<ArrayBuffer>, type: string): Promise<unknown> => {
       await post("/v1/default/units/echo", content, { "content-type": type });
       return heard().body;
     };
@@ -75,7 +78,7 @@ describe("a request to a unit", () => {
   });
 
   it("is refused before the unit hears of it when it is broken or too large", async () => {
-    const code = async (content: BodyInit, headers: Record<string, string>): Promise<unknown> =>
+    const code = async (content: string | Uint8Array<ArrayBuffer>, headers: Record<string, string>): Promise<unknown> =>
       ((await (await post("/v1/default/units/echo", content, headers)).json()) as { code: string }).code;
     const json = { "content-type": "application/json" };
     expect(await code("{", json)).toBe("bad_json");

@@ -34,7 +34,8 @@
 ---@field index? string[] columns to query and order by
 ---@field row fun(self: moonport.Class): table derived after every writing call; must be quick and write nothing
 
----Another object. Call its methods and wait for the answer, `Auction("lot-42"):bid("ada", 25)`, or give it to `send`.
+---Another object. Call its methods and wait for the answer, `Auction("lot-42"):bid("ada", 25)` (in a method, before its
+---first write), or give it to `send`.
 ---@class moonport.Reference
 ---@field class string
 ---@field key string

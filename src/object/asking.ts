@@ -1,0 +1,86 @@
+/**
+ * One wait of an object for another's answer, between two of its transactions.
+ *
+ * The call leaves when everything the object committed before has landed, and comes back through the other's gate (G1). It
+ * ends with the answer, with the deadline of the chain, or when the object's residency does.
+ */
+import { asMoonportError, MoonportError } from "../errors.js";
+import type { WaitAnswer } from "../lua/contract.js";
+import { deferred } from "../world/deferred.js";
+import type { WaitingCall } from "./burst.js";
+import type { InnerCall } from "./inner-call.js";
+import type { ObjectContext } from "./object-context.js";
+import type { OpenObject } from "./open-object.js";
+import { notDurableYet } from "./work.js";
+
+export class Asking {
+  readonly #context: ObjectContext;
+  readonly #open: OpenObject;
+  readonly #call: InnerCall;
+  readonly #early = deferred<WaitAnswer>();
+  #stage: "landing" | "left" | "over" = "landing";
+  #leaveGraph: (() => void) | undefined;
+
+  constructor(context: ObjectContext, open: OpenObject, { running, request }: WaitingCall) {
+    this.#context = context;
+    this.#open = open;
+    this.#call = running.outgoing.make(request);
+  }
+
+  /** Never rejects: what goes wrong is the answer. */
+  async answer(): Promise<WaitAnswer> {
+    const { clock, timers } = this.#context.world;
+    const leftMs = Math.max(0, this.#call.expiresMs - clock.monotonicMs());
+    const timer = timers.after(leftMs, () => this.end(this.#late()));
+    const answer = await Promise.race([this.#early.promise, this.#ask()]);
+    timer.cancel();
+    this.#stage = "over";
+    this.#leaveGraph?.();
+    return answer;
+  }
+
+  /** The answer is not waited for any longer. */
+  end(error: MoonportError): void {
+    this.#early.resolve({ kind: "failed", error });
+  }
+
+  async #ask(): Promise<WaitAnswer> {
+    try {
+      await this.#landed();
+      if (this.#stage === "over") throw this.#late();
+      this.#enterGraph();
+      this.#stage = "left";
+      return { kind: "returned", value: await this.#context.call(this.#call) };
+    } catch (thrown) {
+      return { kind: "failed", error: asMoonportError(thrown) };
+    }
+  }
+
+  /** A reading method runs beside the mailbox and waits for nobody's task. @throws MoonportError `call_deadlock` */
+  #enterGraph(): void {
+    const { catalog, waits } = this.#context;
+    const { object, method } = this.#call;
+    const access = catalog.methodOf(catalog.classOf(object.app, object.className), method);
+    if (access === "write") this.#leaveGraph = waits.enter(this.#open.object.id, object.id);
+  }
+
+  /** No other object acts on what could still be lost here. */
+  #landed(): Promise<void> | undefined {
+    const { shipper, object } = this.#open;
+    if (shipper.clean) return undefined;
+    return new Promise((resolve, reject) => {
+      shipper.readGate({ release: resolve, fail: (cause) => reject(notDurableYet(object.id, cause)) });
+    });
+  }
+
+  #late(): MoonportError {
+    const { object, method, callId } = this.#call;
+    const bag = { object: object.id, details: { object: object.id, method, callId } };
+    if (this.#stage !== "left")
+      return MoonportError.of("deadline_exceeded", `${object.id} ${method} was not asked in time`, bag);
+    return MoonportError.of("outcome_unknown", `${object.id} ${method} did not answer in time`, {
+      ...bag,
+      hint: "repeat the call with the same id: what was done is not done again",
+    });
+  }
+}

@@ -1,0 +1,88 @@
+/**
+ * The calls that a method makes to other objects: ask first, write after, then send.
+ *
+ * Promises, for whoever waits and for whoever is asked:
+ * - A call leaves before the method's first write alone (`call_after_write`): no transaction is open across a wait, and no
+ *   other object acts on what may still be rolled back.
+ * - A call to an object that waits in the same chain would wait for ever: `call_cycle`, at once, with the path.
+ */
+import { MoonportError } from "../errors.js";
+import { identityOf, type ObjectIdentity } from "../identity.js";
+import type { ObjectCall } from "../lua/contract.js";
+import { uuidv7 } from "../world/world.js";
+import type { InnerCall } from "./inner-call.js";
+import { InnerCallIds } from "./inner-call-ids.js";
+import type { ObjectContext } from "./object-context.js";
+import type { CallWork } from "./work.js";
+
+export class OutgoingCalls {
+  readonly #context: Pick<ObjectContext, "world" | "settings" | "catalog">;
+  readonly #self: ObjectIdentity;
+  readonly #work: CallWork;
+  readonly #hasWritten: () => boolean;
+  #ids: InnerCallIds | undefined;
+
+  /** @param hasWritten whether the method has, by now */
+  constructor(
+    context: Pick<ObjectContext, "world" | "settings" | "catalog">,
+    self: ObjectIdentity,
+    work: CallWork,
+    hasWritten: () => boolean,
+  ) {
+    this.#context = context;
+    this.#self = self;
+    this.#work = work;
+    this.#hasWritten = hasWritten;
+  }
+
+  /** @throws MoonportError `call_after_write`, `call_cycle`, `call_chain_too_long`, `bad_key`, `method_error` for a native class */
+  check(call: ObjectCall): void {
+    const { className, key, method } = call;
+    const what = `${className}("${key}"):${method}`;
+    if (this.#hasWritten()) {
+      throw MoonportError.of("call_after_write", `${what}: this call has already written, and may not wait any more`, {
+        hint: `ask before the first write, or have it done once this call is committed: send(${className}("${key}")):${method}(...)`,
+      });
+    }
+    if (this.#context.catalog.isNative(className)) {
+      throw MoonportError.of("method_error", `${what}: a native class is called by units, not by objects`, {
+        hint: `send(${className}("${key}")):${method}(...) has it done once this call is committed`,
+      });
+    }
+    const target = identityOf(this.#self.app, className, key).id;
+    const chain = this.#chain();
+    if (chain.includes(target)) throw cycle([...chain, target]);
+    const { CALL_CHAIN_MAX } = this.#context.settings;
+    if (chain.length > CALL_CHAIN_MAX) {
+      throw MoonportError.of(
+        "call_chain_too_long",
+        `${[...chain, target].join(" → ")}: CALL_CHAIN_MAX is ${CALL_CHAIN_MAX}`,
+      );
+    }
+  }
+
+  make({ className, key, method, args }: ObjectCall): InnerCall {
+    const object = identityOf(this.#self.app, className, key);
+    this.#ids ??= new InnerCallIds(this.#work.callId ?? uuidv7(this.#context.world), `object ${this.#self.id}`);
+    return {
+      object,
+      method,
+      args,
+      caller: { kind: "object", id: this.#self.id },
+      callId: this.#ids.next(object.id, method),
+      expiresMs: this.#work.expiresMs,
+      chain: this.#chain(),
+    };
+  }
+
+  #chain(): readonly string[] {
+    return [...this.#work.chain, this.#self.id];
+  }
+}
+
+function cycle(path: readonly string[]): MoonportError {
+  return MoonportError.of("call_cycle", `a call that would wait for itself: ${path.join(" → ")}`, {
+    hint: "send(...) has it done afterwards",
+    details: { path: [...path] },
+  });
+}
