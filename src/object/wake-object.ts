@@ -27,7 +27,7 @@ export async function wakeObject(parts: WakeParts): Promise<CallHost[]> {
   if (meta.get("created") !== true) {
     meta.set("created", true);
     const { eventLast } = open.claim.manifest;
-    if (eventLast > 0) meta.set("event_last", eventLast);
+    if (eventLast > 0) open.tables.events.continueAfter(eventLast);
     if (lua.hooks.on_create) hosts.push(await runHook(parts, "on_create"));
   }
   if (!parts.wasAwake && lua.hooks.on_wake) hosts.push(await runHook(parts, "on_wake"));

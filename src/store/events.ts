@@ -63,6 +63,12 @@ export class Events {
     return this.#last;
   }
 
+  /** Numbers go on after this one, which an earlier life of the object gave; in a transaction, before the first event. */
+  continueAfter(number: number): void {
+    this.#meta.set("event_last", number);
+    this.#last = undefined;
+  }
+
   /** Number of the oldest event still kept; `last + 1` when none is. */
   get first(): number {
     return this.#numberAt("min") || this.last + 1;

@@ -2,12 +2,15 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { identityOf } from "../../src/identity.js";
 import type { SubscribeFrom } from "../../src/realtime/contract.js";
+import { EventSubscription } from "../../src/realtime/event-subscription.js";
 import { Hub } from "../../src/realtime/hub.js";
 import type { Evaluated, LiveSource, StoredEvents } from "../../src/realtime/live-source.js";
+import { Topic } from "../../src/realtime/topic.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import { type Deferred, deferred } from "../../src/world/deferred.js";
+import { silentLogger } from "../../src/world/logger.js";
 import { RecordingSink } from "./support.js";
 
 const object = identityOf("default", "Log", "a");
@@ -149,6 +152,18 @@ describe("a subscriber that catches up", () => {
     await time.settle();
     expect(sink.numbers).toEqual([1, 2, 3]);
   });
+});
+
+it("one that leaves while it catches up leaves no events behind", async () => {
+  const topic = new Topic(object, source, resolveSettings());
+  const request = { object, from: { kind: "after" as const, number: 0 }, caller: { kind: "client" as const } };
+  const parts = { request, sink: new RecordingSink(), topic, source, log: silentLogger, closed: () => {} };
+  const [leaving, staying] = [new EventSubscription(parts), new EventSubscription(parts)];
+  topic.subscribers.add(staying);
+  leaving.close();
+  staying.close();
+  topic.landed({ object, seq: 1, events: [eventOf(1)], destroyed: false });
+  expect([topic.last, topic.recentAfter(0)]).toEqual([1, undefined]);
 });
 
 describe("events that landed without a word", () => {

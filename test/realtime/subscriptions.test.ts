@@ -234,13 +234,15 @@ describe("a watched object", () => {
   });
 
   it("ends its subscribers even while they catch up", async () => {
-    const at = await VirtualNode.start({ classes, settings: { EVENT_PAGE_MAX: 2, EVENT_BUFFER_MAX: 2 } });
+    const settings = { EVENT_PAGE_MAX: 2, EVENT_BUFFER_MAX: 2, EVENT_ROWS_MAX: 10 };
+    const at = await VirtualNode.start({ classes, settings });
     await at.call("Log/a", "many", 10);
     const sink = new RecordingSink();
     sink.block();
     await subscribe(at, "Log/a", since(0), sink);
     await at.call("Log/a", "finish");
-    await at.call("Log/a", "say", "next life");
+    // What the next life does not keep any more is no gap of this one.
+    await at.call("Log/a", "many", 128);
     sink.unblock();
     await at.time.settle();
     expect(sink.story).toEqual([
@@ -250,6 +252,22 @@ describe("a watched object", () => {
       "gap 3 to 11",
       "ended destroyed after 11",
     ]);
+    await at.stop();
+  });
+
+  it("is asked while it ends, and answers with where its next life begins", async () => {
+    const at = await VirtualNode.start({ classes });
+    await at.call("Log/a", "say", "one");
+    const hold = at.bucket.faults.hold(["write"]);
+    const finishing = at.start("Log/a", "finish");
+    await at.time.settle();
+    const joining = subscribe(at, "Log/a");
+    await at.time.settle();
+    hold.release();
+    await at.time.until(finishing);
+    const { sink } = await joining;
+    await at.call("Log/a", "say", "next life");
+    expect(sink.story).toEqual(["subscribed 2", "event 3 said"]);
     await at.stop();
   });
 
