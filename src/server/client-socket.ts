@@ -132,7 +132,7 @@ export class ClientSocket {
   /** Subscriptions are told, calls under way answered; then the socket closes. Resolves when nothing is under way. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    this.#subscriptions.stop();
+    this.#subscriptions.stop(nodeStopping());
     await this.#calls.drain(nodeStopping());
     this.close("stopping", "the node is stopping: connect again");
   }

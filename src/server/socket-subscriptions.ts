@@ -57,9 +57,9 @@ export class SocketSubscriptions {
     this.#all.get(id)?.close();
   }
 
-  /** The node is stopping: each is told from where to go on elsewhere. */
-  stop(): void {
-    for (const subscription of this.#all.values()) subscription.endWith("stopping");
+  /** The node is stopping: each is told from where to go on elsewhere, or that it does not stand yet. */
+  stop(refusal: MoonportError): void {
+    for (const subscription of this.#all.values()) subscription.stop(refusal);
   }
 
   closeAll(): void {
@@ -73,8 +73,6 @@ class SocketSubscription implements Sink {
   readonly #forget: () => void;
   /** Of an event's frame. */
   readonly #head: Uint8Array;
-  /** The number to resume from. */
-  #after = 0;
   #handle: Subscription | undefined;
   #isClosed = false;
 
@@ -103,7 +101,12 @@ class SocketSubscription implements Sink {
     this.#handle?.close();
   }
 
-  endWith(reason: EndReason, after = this.#after): void {
+  stop(refusal: MoonportError): void {
+    if (this.#handle === undefined) this.refused(refusal);
+    else this.#endWith("stopping", this.#handle.after);
+  }
+
+  #endWith(reason: EndReason, after: number): void {
     this.#options.send({ type: "ended", id: this.#id, reason, after });
     this.close();
   }
@@ -133,20 +136,17 @@ class SocketSubscription implements Sink {
       case "event":
         return this.#event(delivery.event);
       case "subscribed":
-        this.#after = delivery.after;
         return this.#options.send({ type: "subscribed", id, after: delivery.after });
       case "snapshot":
-        this.#after = delivery.number;
         return this.#options.send({ type: "snapshot", id, value: delivery.value, number: delivery.number });
       case "gap":
-        this.#after = delivery.first - 1;
         return this.#options.send({ type: "gap", id, from: delivery.from, first: delivery.first });
       case "view":
         return this.#options.send({ type: "view", id, value: delivery.value, seq: delivery.seq });
       case "view_failed":
         return this.#options.send({ type: "view_failed", id, error: problemOf(asMoonportError(delivery.error)) });
       case "ended":
-        this.endWith(delivery.reason, delivery.after);
+        this.#endWith(delivery.reason, delivery.after);
         if (delivery.reason === "slow") this.#options.slow();
     }
   }
@@ -158,7 +158,6 @@ class SocketSubscription implements Sink {
       body = codec.eventBody(event);
       event.encoded.set(codec.protocol, body);
     }
-    this.#after = event.number;
     writer.send(this.#head, body);
   }
 }
