@@ -68,8 +68,12 @@ export class Hub implements LiveApi {
 
   async view({ object, reading, caller }: ViewRequest, sink: Sink): Promise<Subscription> {
     const { source, world, settings } = this.#parts;
-    this.#assertRoom();
-    source.checkReading(object, reading.method);
+    try {
+      this.#assertRoom();
+      source.checkReading(object, reading.method);
+    } catch (thrown) {
+      throw asMoonportError(thrown).with({ object: object.id });
+    }
     const topic = this.#topicOf(object);
     const key = viewKey({ object, reading, caller });
     const view = topic.views.get(key) ?? new LiveView({ object, reading, caller, source, world, settings });

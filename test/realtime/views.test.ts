@@ -178,7 +178,10 @@ describe("a live view", () => {
   it("is refused where there is nothing to view", async () => {
     const at = await VirtualNode.start({ classes });
     await expect(view(at, "Log/a", "say")).rejects.toMatchObject({ code: "not_a_reading_method" });
-    await expect(view(at, "Log/a", "lost")).rejects.toMatchObject({ code: "method_not_found" });
+    await expect(view(at, "Log/a", "lost")).rejects.toMatchObject({
+      code: "method_not_found",
+      object: "default/Log/a",
+    });
     expect(await at.node.status()).toMatchObject({ subscriptions: 0, watchedObjects: 0 });
     await at.stop();
   });
