@@ -123,7 +123,11 @@ export class ClientSocket {
     this.#takenAtLastPing = taken;
     // What is not read because it is paused cannot have answered; it must take what it is sent, that is all.
     if (this.#isPaused) return isStuck ? this.#slow() : undefined;
-    if (!this.#wasHeard) return this.close("dead", "the last ping was not answered");
+    if (!this.#wasHeard) {
+      this.close("dead", "the last ping was not answered");
+      // Nor would the close be.
+      return this.#ws.terminate();
+    }
     this.#wasHeard = false;
     this.#writer.flush();
     this.#ws.ping();
