@@ -1,6 +1,8 @@
 /** The auction house in a real browser: what its README promises, and pictures of it in `artefacts/auction-house/`. */
+import { exec } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
+import { promisify } from "node:util";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { packageRoot } from "../../cli/package-root.js";
@@ -185,9 +187,20 @@ describe.skipIf(SKIPS_BROWSER)(`the auction house in Chromium${BROWSER_NOTE}`, (
     expect(await lotOn(ada, title).getByRole("button").isVisible()).toBe(true);
   });
 
+  it("shows what the command of the README offers", async () => {
+    const readme = fs.readFileSync(path.join(packageRoot, "examples", "auction-house", "README.md"), "utf8");
+    const command = /^ {4}npx moonport (unit .*)$/m.exec(readme)?.[1];
+    const main = path.join(packageRoot, "dist", "cli", "main.js");
+    await promisify(exec)(`"${process.execPath}" "${main}" ${command} --data "${house.data}"`, { cwd: packageRoot });
+    await grace.getByRole("heading", { name: "Astrolabe" }).waitFor();
+    expect(await shown(grace, "Astrolabe")).toMatchObject({ amount: "€80", leader: "Starting price" });
+  });
+
   it("comes back by itself when the node was killed under it, with every bid once, and one that waited", async () => {
     const title = "Moon globe, 1961";
     const before = await shown(ada, title);
+    // Under way when the node dies: nobody knows whether it was taken, and it is asked about again under its own id.
+    await bid(ada, "Brass sextant", "170");
     await house.end("SIGKILL");
     await eventually(() => connectionOf(ada)).toBe("Reconnecting");
     await bid(grace, title, "80");
@@ -205,6 +218,8 @@ describe.skipIf(SKIPS_BROWSER)(`the auction house in Chromium${BROWSER_NOTE}`, (
     for (const page of [ada, grace]) {
       await eventually(() => shown(page, title)).toMatchObject({ amount: "€85", history });
     }
+    const sextant = { amount: "€170", history: ["Ada €170", "Grace €150"] };
+    for (const page of [ada, grace]) await eventually(() => shown(page, "Brass sextant")).toMatchObject(sextant);
     expect(await read("moon-globe", "standing")).toMatchObject({ top: 85, leader: "Ada", bids: all.length });
     await picture(ada, "3-after-the-node-was-restarted");
     await ada.setViewportSize(PHONE);

@@ -8,7 +8,7 @@ import { packageRoot } from "../../../cli/package-root.js";
 const SERVER = path.join(packageRoot, "dist", "examples", "auction-house", "server.js");
 
 export class HouseProcess {
-  readonly #data = fs.mkdtempSync(path.join(os.tmpdir(), "moonport-auction-house-"));
+  readonly data = fs.mkdtempSync(path.join(os.tmpdir(), "moonport-auction-house-"));
   #child: ChildProcess | undefined;
   #gone: Promise<unknown> = Promise.resolve();
   /** Of the page. */
@@ -19,7 +19,7 @@ export class HouseProcess {
   /** On free ports the first time, and on the same ones from then on: a page must find it again. */
   async start(): Promise<void> {
     const ports = ["--port", portOf(this.url), "--node-port", portOf(this.node)];
-    const child = spawn(process.execPath, [SERVER, "--data", this.#data, ...ports], { cwd: "/" });
+    const child = spawn(process.execPath, [SERVER, "--data", this.data, ...ports], { cwd: "/" });
     this.#child = child;
     this.#gone = new Promise((resolve) => void child.once("close", resolve));
     let said = "";
@@ -47,7 +47,7 @@ export class HouseProcess {
   }
 
   removeData(): void {
-    fs.rmSync(this.#data, { recursive: true, force: true });
+    fs.rmSync(this.data, { recursive: true, force: true });
   }
 }
 
