@@ -104,7 +104,7 @@ const callId: OptionRule = {
   accepts: (value) => typeof value === "string" && isCallId(value),
 };
 
-const MOONPORT_RULES: OptionRules<MoonportOptions> = {
+export const MOONPORT_RULES: OptionRules<MoonportOptions> = {
   dataDir: filledText,
   dir: filledText,
   classes: flatObject,
@@ -123,7 +123,7 @@ const LOG_RULES: OptionRules<LogOptions> = {
   format: oneOf("json", "pretty"),
   level: oneOf("debug", "info", "warn", "error", "silent"),
 };
-const LISTEN_RULES: OptionRules<ListenOptions> = {
+export const LISTEN_RULES: OptionRules<ListenOptions> = {
   host: filledText,
   port: wholeNumber(0, 65_535),
   auth: {
