@@ -14,13 +14,17 @@ const blocks = [...page.matchAll(/^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?/
 function run(commands: string, cwd: string, expected: string): Promise<string> {
   return new Promise((resolve) => {
     const child = spawn("bash", ["-ec", commands], { cwd, detached: true, stdio: ["ignore", "pipe", "inherit"] });
-    const interrupt = (): void => void (child.exitCode === null && child.pid && process.kill(-child.pid, "SIGINT"));
+    let isRunning = true;
+    const interrupt = (): void => void (isRunning && child.pid && process.kill(-child.pid, "SIGINT"));
     onTestFinished(interrupt);
     let said = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       said += text;
       const isAll = expected !== "" && comparable(said).length >= comparable(expected).length;
       if (isAll) interrupt();
+    });
+    child.on("exit", () => {
+      isRunning = false;
     });
     child.on("close", () => resolve(said));
   });
