@@ -95,7 +95,7 @@ export const ERROR_CODES = {
   fetch_failed: byClass(502, "The other side could not be reached, or broke off its answer."),
   fetch_timeout: byClass(504, "The other side did not answer in time."),
   migration_failed: byClass(500, "A migration of the class failed on this object; the object stays as it was."),
-  migration_mismatch: byClass(409, "The object has applied migrations that the class does not have or has changed."),
+  migration_mismatch: byClass(409, "The object has applied a migration whose text the class has changed."),
   hook_failed: byClass(500, "on_create or on_wake threw; the object stays closed."),
   sql_error: byClass(500, "SQLite refused the statement."),
   sql_refused: byClass(500, "The statement is not on the allow-list for class code."),

@@ -1,8 +1,9 @@
 /**
  * The migrations of a class, applied to one object in order and once each, inside the running transaction.
  *
- * An object whose applied migrations are not the beginning of the class's list is refused: the class was rolled back, or a
- * migration that ran somewhere was edited afterwards.
+ * One list must begin with the other. A class that has more brings the object up to itself; one that has fewer is an older
+ * release, and serves the object as the newer one left it. Where they differ, a migration that ran somewhere was edited
+ * afterwards, and the object is refused.
  */
 import { createHash } from "node:crypto";
 import { MoonportError } from "../errors.js";
@@ -23,12 +24,10 @@ const THEIR_FAULT = new Set(["sql_error", "sql_refused", "too_large"]);
  */
 export function pendingMigrations(meta: Meta, of: ClassMigrations): number {
   const applied = meta.get("migrations") ?? [];
-  for (const [index, hash] of applied.entries()) {
-    const text = of.migrations[index];
-    if (text === undefined) throw missing(of, index, applied.length);
-    if (hashOf(text) !== hash) throw changed(of, index, text);
+  for (const [index, text] of of.migrations.slice(0, applied.length).entries()) {
+    if (hashOf(text) !== applied[index]) throw changed(of, index, text);
   }
-  return of.migrations.length - applied.length;
+  return Math.max(0, of.migrations.length - applied.length);
 }
 
 /**
@@ -55,14 +54,6 @@ function applyOne(database: ObjectDatabase, of: ClassMigrations, index: number, 
       ...(cause.hint === undefined ? {} : { hint: cause.hint }),
     });
   }
-}
-
-function missing(of: ClassMigrations, index: number, applied: number): MoonportError {
-  return MoonportError.of(
-    "migration_mismatch",
-    `the object has applied ${applied} migrations, ${of.name} has ${of.migrations.length}: ${nameOf(of, index)} is missing`,
-    { hint: "an older class cannot serve an object that a newer one has migrated", details: { migration: index + 1 } },
-  );
 }
 
 function changed(of: ClassMigrations, index: number, text: string): MoonportError {
