@@ -160,11 +160,12 @@ export class MoonportNode implements NodeApi, LiveApi {
    */
   async callDeferred(request: CallRequest): Promise<DeferredOutcome> {
     this.#assertServing();
-    const { object, method, args, caller } = request;
+    const { object, method, args, caller, callId } = request;
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read" && !(await this.#objects.exists(object))) {
-      const value = await runReading(this.#context, this.#empty.fileFor(object, lua), { lua, method, args, caller });
+      const reading: Reading = { lua, method, args, caller, callId };
+      const value = await runReading(this.#context, this.#empty.fileFor(object, lua), reading);
       return { result: { kind: "returned", value }, settled: Promise.resolve() };
     }
     return this.#objects.callDeferred(object, this.#input(request, access));
@@ -319,8 +320,8 @@ export class MoonportNode implements NodeApi, LiveApi {
   }
 
   async #read(request: CallRequest, lua: LuaClass): Promise<PlainValue> {
-    const { object, method, args, caller } = request;
-    const reading: Reading = { lua, method, args, caller };
+    const { object, method, args, caller, callId } = request;
+    const reading: Reading = { lua, method, args, caller, callId };
     if (this.#objects.canSkipMailbox(object, lua)) {
       return this.#objects.read(object, (open) => runReading(this.#context, open, reading));
     }

@@ -91,6 +91,8 @@ export type WaitAnswer =
 /** What any running code may ask of its host, be it a method's or a unit's. */
 export interface CodeHost {
   readonly caller: Caller;
+  /** For the log. Absent for a call that has none, and for what no call asked for. */
+  readonly callId?: string | undefined;
   /** `now()`: wall clock at the call's start. */
   readonly startedMs: number;
   /** Asked before the code stands still. @throws MoonportError why it may not wait for this */

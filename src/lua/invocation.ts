@@ -167,8 +167,8 @@ export class Invocation implements LuaInvocation, RunningCall {
   }
 
   #named(): LogFields {
-    const { subject, id } = this.plan;
-    return { [subject]: id };
+    const { subject, id, host } = this.plan;
+    return { [subject]: id, ...(host.callId !== undefined && { callId: host.callId }) };
   }
 
   #failed(error: MoonportError): LuaStep {

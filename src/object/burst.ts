@@ -201,13 +201,10 @@ export class Burst {
     const isReading = work.access === "read";
     const hasWritten = (): boolean => database.wroteSince(running.mark) || host.destroys;
     const outgoing = new OutgoingCalls(this.#context, object, work, hasWritten);
-    const host = new CallHost(
-      this.#context,
-      this.#open,
-      work.caller,
-      isReading ? "read" : "method",
-      isReading ? undefined : outgoing,
-    );
+    const host = new CallHost(this.#context, this.#open, work.caller, isReading ? "read" : "method", {
+      callId: work.callId,
+      outgoing: isReading ? undefined : outgoing,
+    });
     const invocation = this.#lua.start({ kind: "method", name: work.method }, work.args, host);
     const running: RunningCall = { host, outgoing, invocation, mark: database.writeMark };
     return running;

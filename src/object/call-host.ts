@@ -40,6 +40,7 @@ export type HostContext = Pick<ObjectContext, "world" | "settings" | "catalog" |
 export class CallHost implements LuaCallHost {
   readonly object: ObjectIdentity;
   readonly caller: Caller;
+  readonly callId: string | undefined;
   readonly startedMs: number;
   readonly #context: HostContext;
   readonly #file: HostFile;
@@ -52,15 +53,16 @@ export class CallHost implements LuaCallHost {
   #random: (() => number) | undefined;
   #isClosed = false;
 
-  /** @param outgoing absent where code may not wait for other objects: reading methods, hooks, rows */
+  /** @param more `outgoing` is absent where code may not wait for other objects: reading methods, hooks, rows */
   constructor(
     context: HostContext,
     file: HostFile,
     caller: Caller,
     access: "method" | "read",
-    outgoing?: OutgoingCalls,
+    more: { readonly callId?: string | undefined; readonly outgoing?: OutgoingCalls | undefined } = {},
   ) {
-    this.#outgoing = outgoing;
+    this.#outgoing = more.outgoing;
+    this.callId = more.callId;
     this.#context = context;
     this.#file = file;
     this.#access = access;
@@ -202,7 +204,8 @@ export class CallHost implements LuaCallHost {
   }
 
   log(level: "debug" | "info" | "warn" | "error", text: string): void {
-    this.#context.log[level]({ object: this.object.id }, text);
+    const { object, callId } = this;
+    this.#context.log[level]({ object: object.id, ...(callId !== undefined && { callId }) }, text);
   }
 
   #assertOpen(): void {

@@ -10,11 +10,12 @@ export interface Reading {
   readonly method: string;
   readonly args: readonly PlainValue[];
   readonly caller: Caller;
+  readonly callId?: string | undefined;
 }
 
 /** @throws MoonportError what the method throws */
 export function runReading(context: HostContext, file: HostFile, reading: Reading): PlainValue | Promise<PlainValue> {
-  const host = new CallHost(context, file, reading.caller, "read");
+  const host = new CallHost(context, file, reading.caller, "read", { callId: reading.callId });
   const conclude = (stop: LuaStop): PlainValue => {
     const end = assertEnded(stop);
     host.close();

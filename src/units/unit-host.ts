@@ -9,6 +9,7 @@ import type { World } from "../world/world.js";
 
 export class UnitHost implements CodeHost {
   readonly caller: Caller;
+  readonly callId: string;
   readonly startedMs: number;
   readonly #log: World["log"];
   readonly #unit: string;
@@ -16,14 +17,14 @@ export class UnitHost implements CodeHost {
   readonly #random: () => number;
   #uuids = 0;
 
-  /** @param seed the request's id and whose it is */
-  constructor(world: Pick<World, "clock" | "log">, unit: string, caller: Caller, seed: string) {
+  constructor(world: Pick<World, "clock" | "log">, unit: string, caller: Caller, callId: string) {
     this.caller = caller;
+    this.callId = callId;
     this.startedMs = world.clock.wallMs();
     this.#log = world.log;
     this.#unit = unit;
-    this.#seed = seed;
-    this.#random = seededRandom(new Uint8Array(digest(seed, 0)));
+    this.#seed = `${unit}\n${callId}`;
+    this.#random = seededRandom(new Uint8Array(digest(this.#seed, 0)));
   }
 
   /** A unit has no transaction that could stay open: it may wait for anything. */
@@ -39,7 +40,7 @@ export class UnitHost implements CodeHost {
   }
 
   log(level: "debug" | "info" | "warn" | "error", text: string): void {
-    this.#log[level]({ unit: this.#unit }, text);
+    this.#log[level]({ unit: this.#unit, callId: this.callId }, text);
   }
 }
 

@@ -87,7 +87,7 @@ export class UnitRun {
 
   async #toTheEnd(): Promise<UnitResponse> {
     const { world } = this.#context;
-    const host = new UnitHost(world, this.#id, this.#request.caller, `${this.#id}\n${this.#callId}`);
+    const host = new UnitHost(world, this.#id, this.#request.caller, this.#callId);
     const invocation = this.#unit.start(requestTable(this.#request), host);
     try {
       let step = invocation.resume();

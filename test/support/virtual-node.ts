@@ -12,6 +12,7 @@ import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { PlainValue } from "../../src/values.js";
+import type { Logger } from "../../src/world/logger.js";
 import { RealFolder } from "../../src/world/real-folder.js";
 import { temporaryFolder } from "./temporary-folder.js";
 
@@ -29,6 +30,7 @@ export interface VirtualNodeOptions {
   readonly root?: string;
   readonly onClassError?: "refuse" | "report";
   readonly descriptorsMax?: number;
+  readonly log?: Logger;
 }
 
 export class VirtualNode {
@@ -43,7 +45,12 @@ export class VirtualNode {
     this.#options = options;
     const seed = (options.seed ?? 1) + (beside ? 2_000_000 : 0);
     this.time = beside?.time ?? new VirtualTime();
-    this.world = new VirtualWorld({ time: this.time, root: options.root ?? temporaryFolder(), seed });
+    this.world = new VirtualWorld({
+      time: this.time,
+      root: options.root ?? temporaryFolder(),
+      seed,
+      ...(options.log !== undefined && { log: options.log }),
+    });
     // The bucket lives in a world of its own: a node's crash does not touch it.
     const cloud = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed: seed + 1_000_000 });
     this.bucket = beside?.bucket ?? new MemoryBucket(cloud, options.bucket);
