@@ -266,8 +266,10 @@ describe("a chain of calls", () => {
     const node = await start();
     await desks(node, "a", "b");
     const hold = node.bucket.faults.hold(["write"]);
+    const began = node.time.nowMs;
     const late = node.start("Desk/a", "ask_then_write", ["b"], { timeoutMs: 300, callId: "order-1" });
     expect(await problem(node.time.until(late))).toMatchObject({ code: "outcome_unknown", object: "default/Desk/b" });
+    expect(node.time.nowMs - began).toBe(300);
     hold.release();
     await node.time.advance(1_000);
     // Nothing of a is kept, and what b did is not done again.

@@ -298,6 +298,14 @@ describe("a native class", () => {
     }
   });
 
+  it("is not called for somebody who has gone", async () => {
+    let calls = 0;
+    const node = await start({ native: { Mailer: { say: () => ++calls } } });
+    const response = node.startUnit("native", { body: "say", signal: AbortSignal.abort() });
+    await expect(node.time.until(response)).rejects.toMatchObject({ code: "caller_gone" });
+    expect(calls).toBe(0);
+  });
+
   it("that never answers ends with the request, told by its signal", async () => {
     let signal: AbortSignal | undefined;
     const Mailer = {
