@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { CLASS_ERROR, ERROR_CODES, type ErrorCodeEntry } from "../src/errors.js";
 import { SETTINGS, type SettingEntry } from "../src/settings/settings.js";
 import { VERSION } from "../src/version.js";
+import { CLOSE_CODES } from "../src/wire/frames.js";
 
 const NOTE = "<!-- Made from the table in the code. Change that, then run: npm run docs -->";
 
@@ -44,7 +45,8 @@ ${NOTE}
 
 Every door gives the same errors: over HTTP as [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problem documents, from the
 command line with an exit code, in TypeScript as \`MoonportError\`. An error has a \`code\`, a message, often a \`hint\`, the object
-and the call id it concerns, and says whether it is \`retryable\`.
+and the call id it concerns, and says whether it is \`retryable\`. A WebSocket gives them in frames; one that is closed has
+a [close code](websocket.md#close-codes).
 
 An error that a class throws itself, \`error { code = "too_low", message = ... }\`, reaches the caller with that code, its other
 fields as details, HTTP status ${CLASS_ERROR.status} and exit code ${CLASS_ERROR.exit}. It may use a
@@ -73,6 +75,11 @@ same on every node of a fleet, a *node* setting may differ.
 
 `;
   isCurrent("docs/settings.md", intro + table(["setting", "default", "bounds", "unit", "scope", "meaning"], rows));
+});
+
+it("docs/websocket.md has a row for every close code", () => {
+  const page = fs.readFileSync("docs/websocket.md", "utf8");
+  for (const [name, code] of Object.entries(CLOSE_CODES)) expect(page).toContain(`| ${code} | \`${name}\` |`);
 });
 
 it("the version in the code is the package's", () => {
