@@ -13,7 +13,7 @@ import { silentLogger } from "../../src/world/logger.js";
 import { RealFolder } from "../../src/world/real-folder.js";
 import { realWorld } from "../../src/world/real-world.js";
 
-/** The repository's `bench/`, whose `classes/` are the benchmark's: the compiled files lie in `dist/bench/support`. */
+/** The repository's `bench/`, whose `classes/` and `units/` are the benchmark's: the compiled files lie in `dist/bench/support`. */
 export const BENCH_FOLDER = fileURLToPath(new URL("../../../bench", import.meta.url));
 
 const CALLER = { kind: "client" } as const;
