@@ -122,6 +122,13 @@ describe("the unit", () => {
     expect(again[1]).toMatchObject({ key: "sextant", top: 150, leader: "ada", bids: 1 });
   });
 
+  it("passes over a lot that was destroyed", async () => {
+    const node = await opened();
+    await node.unit("lots", SALE.slice(0, 2) as unknown as PlainValue);
+    await node.time.until(node.node.destroy(node.identity(`Lot/${SALE[0]?.key}`)));
+    expect(await node.unit("lots", undefined, { method: "GET" })).toMatchObject([{ key: SALE[1]?.key }]);
+  });
+
   it("refuses what is no list of offers, and other methods", async () => {
     const node = await opened();
     await expect(node.unit("lots")).rejects.toEqual(refusal("bad_offer"));

@@ -15,7 +15,7 @@ export interface LotCardOptions {
 const LAST_MINUTE_MS = 60_000;
 
 export class LotCard {
-  readonly element: Element;
+  readonly element: HTMLElement;
   readonly #options: LotCardOptions;
   readonly #form: HTMLFormElement;
   readonly #input: HTMLInputElement;
@@ -26,7 +26,7 @@ export class LotCard {
 
   constructor(options: LotCardOptions) {
     const { content } = part(document, "#lot", HTMLTemplateElement);
-    this.element = part(document.importNode(content, true), ".lot", Element);
+    this.element = part(document.importNode(content, true), ".lot", HTMLElement);
     this.#options = options;
     this.#form = part(this.element, "form", HTMLFormElement);
     this.#input = part(this.#form, "input", HTMLInputElement);
@@ -46,6 +46,7 @@ export class LotCard {
   show(lot: LotState, isNew: boolean): void {
     this.#lot = lot;
     const { standing, history } = lot;
+    this.element.hidden = standing === undefined;
     if (standing === undefined) return;
     this.#say("title", standing.title);
     this.#say("label", standing.title);

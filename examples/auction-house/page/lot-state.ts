@@ -25,7 +25,7 @@ export interface Bid {
 }
 
 export interface LotState {
-  /** Nothing before the snapshot has come. */
+  /** Nothing before the snapshot has come, and of a lot that was never offered or is destroyed. */
   readonly standing: Standing | undefined;
   /** The newest first, at most {@link HISTORY_MAX}. */
   readonly history: readonly Bid[];

@@ -11,8 +11,10 @@ local function overview()
   local lots = array {}
   for _, key in ipairs(house:lots()) do
     local lot = Lot(key):standing()
-    lot.key = key
-    lots[#lots + 1] = lot
+    if lot then -- it may be destroyed, and the catalogue does not know
+      lot.key = key
+      lots[#lots + 1] = lot
+    end
   end
   return lots
 end
