@@ -2,10 +2,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { MoonportError } from "../errors.js";
 import { SETTINGS } from "../settings/settings.js";
+import { CALL_ID_GRAMMAR, isCallId } from "../wire/call-id.js";
 import { CALL_ID_HEADER, DEADLINE_HEADER, TIMEOUT_HEADER } from "../wire/http-headers.js";
 
-/** Printable ASCII without spaces: it also has to travel in headers. */
-const CALL_ID = /^[\x21-\x7e]{1,128}$/;
 /** RFC 3339: a date and a time with its offset. `Date.parse` alone takes much else. */
 const DATE_TIME = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
 const EPOCH_MS = /^[0-9]{1,15}$/;
@@ -14,8 +13,8 @@ const EPOCH_MS = /^[0-9]{1,15}$/;
 export function callIdOf(headers: IncomingHttpHeaders): string | undefined {
   const callId = headers[CALL_ID_HEADER];
   if (callId === undefined) return undefined;
-  if (typeof callId !== "string" || !CALL_ID.test(callId)) {
-    throw MoonportError.of("bad_request", "Idempotency-Key is 1 to 128 printable ASCII characters without spaces");
+  if (typeof callId !== "string" || !isCallId(callId)) {
+    throw MoonportError.of("bad_request", `Idempotency-Key is ${CALL_ID_GRAMMAR}`);
   }
   return callId;
 }

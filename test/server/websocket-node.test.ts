@@ -1,5 +1,8 @@
 /** A real node behind its WebSocket door. */
+import fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { WebSocket } from "ws";
+import { readAppSource } from "../../src/app-source.js";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { identityOf } from "../../src/identity.js";
 import { MoonportNode } from "../../src/node.js";
@@ -9,30 +12,31 @@ import { resolveSettings } from "../../src/settings/settings.js";
 import type { PlainObject } from "../../src/values.js";
 import { msgpackCodec } from "../../src/wire/codec.js";
 import { silentLogger } from "../../src/world/logger.js";
+import { RealFolder } from "../../src/world/real-folder.js";
 import { realWorld } from "../../src/world/real-world.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { CODECS, eventually, TestClient } from "./sockets.js";
 
-const COUNTER = `local Counter = class "Counter"
-function Counter:add(by)
+const TALLY = `local Tally = class "Tally"
+function Tally:add(by)
   local value = (state.store.get("value") or 0) + (by or 1)
   state.store.set("value", value)
   emit("added", { by = by, value = value })
   return value
 end
-function Counter:shout(bytes)
+function Tally:shout(bytes)
   state.store.set("shouts", (state.store.get("shouts") or 0) + 1)
   emit("shout", string.rep("x", bytes))
 end
-function Counter:dawdle(turns)
+function Tally:dawdle(turns)
   local sum = 0
   for at = 1, turns do sum = sum + at end
   return self:add(1)
 end
-function Counter.read:value() return state.store.get("value") or 0 end
-return Counter`;
+function Tally.read:value() return state.store.get("value") or 0 end
+return Tally`;
 
-const TARGET = { class: "Counter", key: "a" } as const;
+const TARGET = { class: "Tally", key: "a" } as const;
 const BUFFER_BYTES = 256 * 1_024;
 
 let node: MoonportNode;
@@ -47,11 +51,11 @@ beforeEach(async () => {
     METHOD_BUDGET_MS: 10_000,
   });
   const world = realWorld(temporaryFolder(), silentLogger);
-  const source = { app: "default", name: "Counter", file: "classes/Counter.lua", text: COUNTER };
+  const source = { app: "default", name: "Tally", file: "classes/Tally.lua", text: TALLY };
   node = await MoonportNode.open({
     world,
     bucket: new MemoryBucket(world, { timeoutMs: settings.BUCKET_TIMEOUT_MS }),
-    apps: [{ app: "default", classes: [source] }],
+    apps: [{ app: "default", classes: [source, ...readAppSource("default", new RealFolder(".")).classes] }],
     settings,
     onClassError: "refuse",
   });
@@ -170,7 +174,7 @@ describe("a client that goes away", () => {
 
   it("thousands of times with subscriptions and views open: nothing is left of it", async () => {
     await node.call({
-      object: identityOf("default", "Counter", "a"),
+      object: identityOf("default", "Tally", "a"),
       method: "add",
       args: [],
       caller: { kind: "client" },
@@ -185,4 +189,16 @@ describe("a client that goes away", () => {
     await eventually(() => sockets.load.sockets === 0);
     expect(sockets.load.subscriptions).toBe(0);
   });
+});
+
+it("the example of docs/websocket.md prints what the page says", async () => {
+  const page = fs.readFileSync("docs/websocket.md", "utf8");
+  const example = /```js\n([\s\S]+?)```/.exec(page)?.[1]?.replace("127.0.0.1:7070", `127.0.0.1:${port}`) ?? "";
+  const printed: PlainObject[] = [];
+  const run = new Function("WebSocket", "console", example) as (socket: typeof WebSocket, console: unknown) => void;
+  run(WebSocket, { log: (frame: PlainObject) => void printed.push(frame) });
+  await eventually(() => printed.length === 4);
+  const saidOnPage = ["welcome", "subscribed", "event", "reply"];
+  expect(printed.map(({ type }) => type).sort()).toEqual([...saidOnPage].sort());
+  for (const type of saidOnPage) expect(page).toContain(`\`${type}\``);
 });
