@@ -6,6 +6,7 @@ import { MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import type { Logger } from "../world/logger.js";
+import { ROW_ENTRY, type RunningRecord, unwatched } from "../world/watchdog/running-record.js";
 import type { Clock } from "../world/world.js";
 import { Budget, STEPS_PER_LOOK } from "./budget.js";
 import { type LoadedClass, loadClassFile } from "./class-loader.js";
@@ -39,6 +40,8 @@ export interface LuaEngineOptions {
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly limits: LuaLimits;
   readonly engineLog: Logger;
+  /** Told whose code runs. Default: nobody listens. */
+  readonly running?: RunningRecord;
   /** Instructions between two looks at the clock; tests set it to 1 to stop everywhere. */
   readonly stepsPerLook?: number;
 }
@@ -57,7 +60,8 @@ class Engine implements LuaEngine {
     const runtime = new Runtime(options.limits, options.engineLog);
     const values = new Values(runtime);
     const errors = new LuaErrors(runtime, values);
-    this.#machine = { runtime, values, errors, threads: new ThreadPool(runtime) };
+    const { running = unwatched } = options;
+    this.#machine = { runtime, values, errors, threads: new ThreadPool(runtime), running };
     this.#stepsPerLook = options.stepsPerLook ?? STEPS_PER_LOOK;
     this.#references = new References(this.#machine);
     installLua(runtime, this.#globals);
@@ -148,6 +152,8 @@ class EngineClass implements LuaClass {
       what: entry.kind === "row" ? `${this.name}.directory.row` : `${this.name}:${entry.name}`,
       subject: "object",
       id: host.object.id,
+      object: host.object.id,
+      entry: entry.kind === "row" ? ROW_ENTRY : entry.name,
       function: this.#functionOf(entry),
       self: this.loaded.selfOf(host.object),
       args,
@@ -179,6 +185,7 @@ class EngineUnit implements LuaUnit {
   readonly file: string;
   readonly version: string;
   readonly #id: string;
+  readonly #entry: string;
 
   constructor(
     source: UnitSource,
@@ -190,6 +197,7 @@ class EngineUnit implements LuaUnit {
     this.file = source.file;
     this.version = loaded.version;
     this.#id = `${source.app}/${source.name}`;
+    this.#entry = `unit ${this.#id}`;
   }
 
   start(request: PlainObject, host: CodeHost): LuaInvocation {
@@ -197,6 +205,8 @@ class EngineUnit implements LuaUnit {
       what: `the unit ${this.name}`,
       subject: "unit",
       id: this.#id,
+      object: "",
+      entry: this.#entry,
       function: this.loaded.function,
       args: [request],
       host,

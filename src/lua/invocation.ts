@@ -7,6 +7,7 @@
 import { asMoonportError, assert, type MoonportError } from "../errors.js";
 import type { PlainValue } from "../values.js";
 import type { LogFields } from "../world/logger.js";
+import type { RunningRecord } from "../world/watchdog/running-record.js";
 import type { Budget } from "./budget.js";
 import type { CallHost, CodeHost, LuaInvocation, LuaStep, RowCursor, WaitAnswer } from "./contract.js";
 import type { LuaErrors } from "./errors.js";
@@ -21,6 +22,8 @@ export interface Machine {
   readonly values: Values;
   readonly errors: LuaErrors;
   readonly threads: ThreadPool;
+  /** Told whose code runs, for whoever finds the thread blocked in it. */
+  readonly running: RunningRecord;
 }
 
 export interface InvocationPlan {
@@ -28,6 +31,9 @@ export interface InvocationPlan {
   /** Whose code it is, for the log. */
   readonly subject: "object" | "unit";
   readonly id: string;
+  /** The same for the watchdog: the object's id or nothing, and what of it runs. */
+  readonly object: string;
+  readonly entry: string;
   readonly function: TValue;
   /** Absent for a unit. */
   readonly self?: TValue;
@@ -74,13 +80,14 @@ export class Invocation implements LuaInvocation, RunningCall {
   resume(answer?: WaitAnswer): LuaStep {
     assert(this.#state !== "ended", "an invocation that ended is not resumed");
     assert((this.#state === "waiting") === (answer !== undefined), "who waits gets an answer, and nobody else does");
-    const { runtime } = this.machine;
+    const { runtime, running } = this.machine;
     assert(meter.run === null, "Lua is not entered from within Lua");
-    const { budget } = this.plan;
+    const { budget, object, entry } = this.plan;
     runtime.call = this;
     runtime.answer = answer ?? null;
     runtime.waitsFor = null;
     budget.enter(this.thread);
+    running.enter(object, entry);
     try {
       const status = this.#run();
       if (meter.killed !== null) return this.#killed();
@@ -93,6 +100,7 @@ export class Invocation implements LuaInvocation, RunningCall {
       return this.#failed(error);
     } finally {
       budget.leave();
+      running.leave();
       runtime.call = null;
     }
   }

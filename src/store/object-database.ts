@@ -5,12 +5,14 @@
 import { MoonportError } from "../errors.js";
 import type { SqlParameters, SqlRows, SqlValue } from "../values.js";
 import type { Folder } from "../world/folder.js";
+import { type RunningRecord, unwatched } from "../world/watchdog/running-record.js";
 import { connect, type DatabaseLimits, ObjectConnection } from "./object-connection.js";
 import { checkBounds, plainRow, RowCursor, sizeOfRow } from "./row-cursor.js";
 import { checkSql, type SqlMode } from "./sql-guard.js";
 import { type Bindings, bind, mayBeRounded } from "./sql-values.js";
 import { codedSqliteError } from "./sqlite-errors.js";
 import { type PreparedSql, prepare, StatementCache } from "./statement-cache.js";
+import { ToldRows } from "./told-rows.js";
 
 export { PAGE_BYTES } from "./object-connection.js";
 
@@ -23,9 +25,16 @@ export interface ExecResult {
   readonly lastId: number;
 }
 
+export interface ObjectDatabaseOptions {
+  readonly mustExist?: boolean;
+  /** Told of each statement of class code while it runs: none can be interrupted. Default: nobody listens. */
+  readonly running?: RunningRecord;
+}
+
 const STATEMENTS_MAX = 64;
 
 export class ObjectDatabase extends ObjectConnection {
+  readonly #running: RunningRecord;
   readonly #sqlBytesMax: number;
   readonly #statements: StatementCache;
   /** Whether the schema has INSTEAD OF triggers; unknown until it matters. */
@@ -42,13 +51,14 @@ export class ObjectDatabase extends ObjectConnection {
     folder: Folder,
     path: string,
     limits: DatabaseLimits,
-    options: { readonly mustExist?: boolean } = {},
+    options: ObjectDatabaseOptions = {},
   ): ObjectDatabase {
-    return new ObjectDatabase(folder, path, limits, options.mustExist ?? false);
+    return new ObjectDatabase(folder, path, limits, options);
   }
 
-  private constructor(folder: Folder, path: string, limits: DatabaseLimits, mustExist: boolean) {
-    super(folder, path, connect(folder, path, limits, mustExist), limits);
+  private constructor(folder: Folder, path: string, limits: DatabaseLimits, options: ObjectDatabaseOptions) {
+    super(folder, path, connect(folder, path, limits, options.mustExist ?? false), limits);
+    this.#running = options.running ?? unwatched;
     this.#sqlBytesMax = limits.SQL_BYTES_MAX;
     this.#statements = new StatementCache(this.connection, limits.SQL_BYTES_MAX, STATEMENTS_MAX);
     this.listen({
@@ -75,7 +85,7 @@ export class ObjectDatabase extends ObjectConnection {
       this.#returningRows(statement, bindings);
       return this.#changesOf(statement);
     }
-    const result = this.run(undefined, () => statement.handle.run(...bindings));
+    const result = this.#runStatement(statement, () => statement.handle.run(...bindings));
     this.#noteChanges(result.changes);
     return statement.verb === "insert" && result.changes > 0
       ? this.#changesOf(statement, result.changes, result.lastInsertRowid)
@@ -90,10 +100,10 @@ export class ObjectDatabase extends ObjectConnection {
       return { columns: statement.columns, rows: this.#returningRows(statement, bindings).slice(0, 1) };
     }
     const { handle, columns } = statement;
-    const row = this.run(undefined, () => handle.get(...bindings));
+    const row = this.#runStatement(statement, () => handle.get(...bindings));
     if (row === undefined) return { columns, rows: [] };
     if (takeRow(row)) return { columns, rows: [row] };
-    const exact = this.run(undefined, () => statement.exact.get(...bindings));
+    const exact = this.#runStatement(statement, () => statement.exact.get(...bindings));
     return { columns, rows: exact === undefined ? [] : [plainRow(exact, columns)] };
   }
 
@@ -116,7 +126,8 @@ export class ObjectDatabase extends ObjectConnection {
       const rows = this.#returningRows(statement, bindings);
       return new RowCursor(columns, rows[Symbol.iterator](), () => {}, codedSqliteError);
     }
-    const source = this.run(undefined, () => statement.exact.iterate(...bindings));
+    const rows = this.run(undefined, () => statement.exact.iterate(...bindings));
+    const source = new ToldRows(rows, statement.handle.source, this.#running);
     const cursor = new RowCursor(
       columns,
       source,
@@ -135,7 +146,7 @@ export class ObjectDatabase extends ObjectConnection {
     this.#changedSchema = true;
     this.#forgetSchema();
     for (const checked of statements) {
-      this.run(undefined, () => {
+      this.#runSql(checked.sql, () => {
         const handle = prepare(this.connection, checked);
         if (handle.reader) handle.all();
         else handle.run();
@@ -173,7 +184,7 @@ export class ObjectDatabase extends ObjectConnection {
     const rows: SqlValue[][] = [];
     let bytes = 0;
     let rounded = false;
-    this.run(undefined, () => {
+    this.#runStatement(statement, () => {
       for (const row of handle.iterate(...bindings)) {
         bytes += sizeOfRow(row);
         if (takeRow(row)) rows.push(row);
@@ -189,7 +200,7 @@ export class ObjectDatabase extends ObjectConnection {
     const { exact, columns } = statement;
     const rows: SqlValue[][] = [];
     let bytes = 0;
-    this.run(undefined, () => {
+    this.#runStatement(statement, () => {
       for (const raw of exact.iterate(...bindings)) {
         const row = plainRow(raw, columns);
         bytes += sizeOfRow(row);
@@ -206,7 +217,7 @@ export class ObjectDatabase extends ObjectConnection {
     let rows: SqlValue[][];
     this.savepoint();
     try {
-      const raw = this.run(undefined, () => statement.exact.all(...bindings));
+      const raw = this.#runStatement(statement, () => statement.exact.all(...bindings));
       this.#noteChanges(this.#changes());
       rows = raw.map((row) => plainRow(row, columns));
       checkBounds(
@@ -220,6 +231,21 @@ export class ObjectDatabase extends ObjectConnection {
     }
     this.release();
     return rows;
+  }
+
+  #runStatement<T>(statement: PreparedSql, action: () => T): T {
+    return this.#runSql(statement.handle.source, action);
+  }
+
+  #runSql<T>(sql: string, action: () => T): T {
+    return this.run(undefined, () => {
+      this.#running.statementBegins(sql);
+      try {
+        return action();
+      } finally {
+        this.#running.statementEnds();
+      }
+    });
   }
 
   #changes(): number {

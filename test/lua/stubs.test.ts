@@ -9,6 +9,7 @@ import { type Globals, installLua } from "../../src/lua/sandbox.js";
 import { ThreadPool } from "../../src/lua/thread-pool.js";
 import { Values } from "../../src/lua/values.js";
 import { silentLogger } from "../../src/world/logger.js";
+import { unwatched } from "../../src/world/watchdog/running-record.js";
 import { LIMITS, loadThing } from "./support/fake-host.js";
 
 const STUBS = readFileSync(new URL("../../src/lua/stubs/moonport.lua", import.meta.url), "utf8");
@@ -20,7 +21,13 @@ function moonportNames(): string[] {
   const lua: Globals = new Map();
   installLua(runtime, lua);
   const globals: Globals = new Map();
-  const machine = { runtime, values, errors: new LuaErrors(runtime, values), threads: new ThreadPool(runtime) };
+  const machine = {
+    runtime,
+    values,
+    errors: new LuaErrors(runtime, values),
+    threads: new ThreadPool(runtime),
+    running: unwatched,
+  };
   installMoonport(machine, globals);
   const names: string[] = [];
   const walk = (name: string, table: Table): void => {
