@@ -19,6 +19,8 @@ const pathPieces = fc.constantFrom(
   "k",
   "say",
   "admin",
+  "units",
+  "echo",
   "sql",
   "?",
   "&",
@@ -51,7 +53,8 @@ describe("whatever comes in", () => {
 
   it("as a path or a body is answered with a reply or a problem, and is no fault of ours", async () => {
     const path = fc.array(pathPieces, { maxLength: 12 }).map((pieces) => `/${pieces.join("")}`);
-    const target = fc.oneof(fc.constant("/v1/default/Echo/k/say"), path);
+    const unit = path.map((below) => `/v1/default/units/echo${below}`);
+    const target = fc.oneof(fc.constant("/v1/default/Echo/k/say"), unit, path);
     const body = fc.oneof(
       fc.uint8Array({ maxLength: 40 }),
       fc.json().map((text) => Buffer.from(text)),
@@ -63,7 +66,7 @@ describe("whatever comes in", () => {
         const code = reply.json.code as keyof typeof ERROR_CODES;
         expect(ERROR_CODES[code]).toMatchObject({ group: "refuse", status: reply.status });
       }),
-      { numRuns: 150 },
+      { numRuns: 200 },
     );
   });
 
