@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { MoonportError } from "../../src/errors.js";
 import { VirtualNode, type VirtualNodeOptions } from "../support/virtual-node.js";
@@ -36,6 +37,12 @@ function Desk:ask_and_end(other) Desk(other):add("bye") destroy() end
 function Desk:ask_again(other) return Desk(other):add(uuid()) end
 function Desk:swap(other) Desk(other):slowly(self.key) return "swapped" end
 function Desk:slowly(key) return Desk(key):add("back") end
+function Desk:through(path, text)
+  if #path == 0 then return write(text) end
+  local rest = array {}
+  for i = 2, #path do rest[i - 1] = path[i] end
+  return write(Desk(path[1]):through(rest, text) .. "<" .. self.key)
+end
 function Desk:down(n) if n == 0 then return "bottom" end return Desk("n" .. n):down(n - 1) end
 function Desk.read:all()
   local found = array {}
@@ -307,5 +314,44 @@ describe("a chain of calls", () => {
     expect(await isSettled(response)).toBe(false);
     hold.release();
     expect((await node.time.until(response)).body).toBe('"asked by a!"');
+  });
+});
+
+describe("many chains at once", () => {
+  const key = fc.constantFrom("a", "b", "c", "d");
+  const chains = fc.array(fc.array(key, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 8 });
+
+  it("all end soon, each with all of its writes or with none", async () => {
+    await fc.assert(
+      fc.asyncProperty(chains, fc.integer({ min: 1, max: 1_000 }), async (paths, seed) => {
+        const node = await start({ seed, bucket: { latencyMs: 5 } });
+        const began = node.time.nowMs;
+        const calls = paths.map(([first, ...rest], index) =>
+          node.start(`Desk/${first}`, "through", [rest, `t${index}`], { callId: `call-${index}` }),
+        );
+        const ended = await node.time.until(Promise.allSettled(calls));
+        expect(node.time.nowMs - began).toBeLessThan(5_000);
+        const lines = new Map<string, string[]>();
+        for (const one of ["a", "b", "c", "d"]) {
+          lines.set(one, (await node.call(`Desk/${one}`, "all")) as string[]);
+        }
+        for (const [index, path] of paths.entries()) {
+          const outcome = ended[index];
+          const text = `t${index}`;
+          const written = path.map(
+            (one) => (lines.get(one) ?? []).filter((line) => line.split("<")[0] === text).length,
+          );
+          if (outcome?.status === "fulfilled") {
+            expect(new Set(path).size).toBe(path.length);
+            expect(written).toEqual(path.map(() => 1));
+          } else {
+            expect(["call_cycle", "call_deadlock"]).toContain(outcome?.reason.code);
+            expect(written.every((count) => count === 0)).toBe(true);
+          }
+        }
+        await node.stop();
+      }),
+      { numRuns: 25 },
+    );
   });
 });
