@@ -67,7 +67,8 @@ async function withOwnNode<T>(context: Context, command: string, use: (found: Fo
     command,
     onClassError: "report",
     observer: (observation) => {
-      const isFault = observation.kind === "class_failed" || observation.kind === "unit_failed";
+      const { kind } = observation;
+      const isFault = kind === "class_failed" || kind === "unit_failed" || kind === "module_failed";
       if (isFault) context.output.talk(`not loaded: ${faultText(observation)}`);
     },
     log: { format: "pretty", level: context.quiet ? "error" : "warn" },

@@ -36,7 +36,7 @@ export interface OwnNode {
   close(): Promise<void>;
 }
 
-type FileFault = Extract<Observation, { kind: "class_failed" | "unit_failed" }>;
+type FileFault = Extract<Observation, { kind: "class_failed" | "unit_failed" | "module_failed" }>;
 
 /** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file */
 export async function openOwnNode(context: Context, options: OwnNodeOptions): Promise<OwnNode> {

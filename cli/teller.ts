@@ -73,6 +73,12 @@ export class Teller {
         return this.#tellUnit(`removed ${observation.name} (unit)`, "removed", observation);
       case "unit_failed":
         return this.#tellUnit(`BROKEN  ${faultText(observation)}`, "failed", observation);
+      case "module_loaded":
+        return this.#tellModule(`loaded  ${observation.name} (${observation.file})`, "loaded", observation);
+      case "module_removed":
+        return this.#tellModule(`removed ${observation.name} (module)`, "removed", observation);
+      case "module_failed":
+        return this.#tellModule(`BROKEN  ${faultText(observation)}`, "failed", observation);
     }
   }
 
@@ -83,6 +89,10 @@ export class Teller {
 
   #tellUnit(text: string, change: string, { kind: _kind, ...fields }: Observation): void {
     if (this.#show.events) this.#output.result(text, { unit: { change, ...fields } });
+  }
+
+  #tellModule(text: string, change: string, { kind: _kind, ...fields }: Observation): void {
+    if (this.#show.events) this.#output.result(text, { module: { change, ...fields } });
   }
 }
 

@@ -1,6 +1,8 @@
-/** Watches an app's `classes/` and `units/` and tells, once things are quiet, that something in them changed. */
+/** Watches an app's `classes/`, `units/` and `lib/` and tells, once things are quiet, that something in them changed. */
 import fs from "node:fs";
 import path from "node:path";
+import { moduleFolders } from "../src/app-source.js";
+import { RealFolder } from "../src/world/real-folder.js";
 import type { Timer, World } from "../src/world/world.js";
 
 export interface Watcher {
@@ -10,29 +12,38 @@ export interface Watcher {
 /** An editor writes a file in several steps: what comes within this time is one change. */
 const QUIET_MS = 60;
 
-const FOLDERS = ["classes", "units"];
+const FOLDERS = ["classes", "units", "lib"];
 
 export function watchApp(world: World, dir: string, changed: () => void): Watcher {
+  const appFolder = new RealFolder(dir);
   let pending: Timer | undefined;
   const watchers = new Map<string, fs.FSWatcher | undefined>();
   const soon = (): void => {
     pending?.cancel();
     pending = world.timers.after(QUIET_MS, changed);
   };
-  // A folder that is replaced takes its watcher with it, so the one above is watched for that.
   const watchFolder = (folder: string): void => {
     watchers.get(folder)?.close();
     const watcher = watchIfThere(path.join(dir, folder), (name) => {
       if (name === null || name.endsWith(".lua")) soon();
+      else if (folder === "lib" || folder.startsWith("lib/")) watchModules();
     });
     watchers.set(folder, watcher);
   };
+  // A folder of modules that comes, goes or is renamed: all of them are watched anew.
+  const watchModules = (): void => {
+    for (const folder of watchers.keys()) if (folder.startsWith("lib/")) watchers.get(folder)?.close();
+    for (const folder of moduleFolders(appFolder)) if (folder !== "lib") watchFolder(folder);
+    soon();
+  };
+  // A folder that is replaced takes its watcher with it, so the one above is watched for that.
   const above = watchIfThere(dir, (name) => {
     const changedFolders = FOLDERS.filter((folder) => name === null || name === folder);
     for (const folder of changedFolders) watchFolder(folder);
-    if (changedFolders.length > 0) soon();
+    if (changedFolders.includes("lib")) watchModules();
+    else if (changedFolders.length > 0) soon();
   });
-  for (const folder of FOLDERS) watchFolder(folder);
+  for (const folder of new Set([...FOLDERS, ...moduleFolders(appFolder)])) watchFolder(folder);
   return {
     stop() {
       pending?.cancel();

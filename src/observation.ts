@@ -54,6 +54,21 @@ export type Observation =
       readonly line?: number;
       readonly message: string;
     }
-  | { readonly kind: "unit_removed"; readonly app: string; readonly name: string };
+  | { readonly kind: "unit_removed"; readonly app: string; readonly name: string }
+  | {
+      readonly kind: "module_loaded";
+      readonly app: string;
+      readonly name: string;
+      readonly file: string;
+      readonly version: string;
+    }
+  | {
+      readonly kind: "module_failed";
+      readonly app: string;
+      readonly file: string;
+      readonly line?: number;
+      readonly message: string;
+    }
+  | { readonly kind: "module_removed"; readonly app: string; readonly name: string };
 
 export type Observer = (observation: Observation) => void;

@@ -6,7 +6,8 @@ import { type ClassShape, checkedClass } from "./class-shape.js";
 import type { ClassSource } from "./contract.js";
 import type { LuaClosure, LuaFunction, Table, TString, TValue } from "./fengari/types.js";
 import type { Machine } from "./invocation.js";
-import { compile, fileEnvironment, fileInvalid, freezeAll, runTop, versionOf } from "./lua-file.js";
+import { compile, fileEnvironment, fileInvalid, freezeAll, runTop } from "./lua-file.js";
+import type { Modules } from "./modules.js";
 import { argument, isString, isTable, latin1 } from "./runtime.js";
 import type { Globals } from "./sandbox.js";
 import { textOf } from "./values.js";
@@ -32,6 +33,7 @@ export function loadClassFile(
   machine: Machine,
   source: ClassSource,
   globals: Globals,
+  modules: Modules,
   classCall: LuaFunction,
   budget: Budget,
 ): LoadedClass {
@@ -39,6 +41,8 @@ export function loadClassFile(
   const classTable = runtime.table();
   classTable.host = { kind: "class", refusal: "is a class" };
   const environment = makeEnvironment(machine, source, globals, classTable);
+  const requirer = modules.requirer();
+  runtime.addField(environment, "require", runtime.function(requirer.function));
   const closure = compile(machine, source);
   (closure.value as LuaClosure).upvals[0]?.setfrom(runtime.tableValue(environment));
   classTable.metatable = runtime.functions({ __call: classCall });
@@ -56,7 +60,7 @@ export function loadClassFile(
   environment.frozen = runtime.guard(ENVIRONMENT_FROZEN);
   return {
     ...shape,
-    version: versionOf(source),
+    version: modules.versionOf(source, modules.namedIn(closure, requirer.asked)),
     selfOf: selfMaker(machine, source, shape),
   };
 }

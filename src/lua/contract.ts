@@ -166,7 +166,7 @@ export interface LuaClass {
   readonly name: string;
   /** As errors show it: `classes/Auction.lua`. */
   readonly file: string;
-  /** SHA-256 of the text, hex: the class's version. */
+  /** SHA-256, hex, of the text and of the modules that it requires. */
   readonly version: string;
   readonly migrations: readonly string[];
   readonly directory: DirectoryDeclaration | undefined;
@@ -194,22 +194,50 @@ export interface UnitSource {
   readonly text: string;
 }
 
+/** A file of the app that its other files get by `require("money.rates")`. */
+export interface ModuleSource {
+  readonly kind: "module";
+  readonly app: string;
+  /** Its path in `lib/`, with dots. */
+  readonly name: string;
+  /** As errors show it: `lib/money/rates.lua`. */
+  readonly file: string;
+  readonly text: string;
+}
+
+export interface LoadedModule {
+  readonly name: string;
+  readonly file: string;
+  /** As a class's. */
+  readonly version: string;
+}
+
+/** The modules of one release of an app. */
+export interface LuaModules {
+  readonly loaded: readonly LoadedModule[];
+  /** Those that do not load; requiring one is an error. */
+  readonly faults: readonly { readonly source: ModuleSource; readonly error: MoonportError }[];
+}
+
 export interface LuaUnit {
   readonly name: string;
   readonly file: string;
-  /** SHA-256 of the text, hex. */
+  /** As a class's. */
   readonly version: string;
   start(request: PlainObject, host: CodeHost): LuaInvocation;
 }
 
 export interface LuaEngine {
+  /** Loads all modules of an app, for the files that are loaded next. Never throws: what does not load is among the faults. */
+  loadModules(sources: readonly ModuleSource[], knownClasses: readonly string[]): LuaModules;
   /**
    * Compiles one class. `knownClasses` become globals of its code, so that `Auction("lot-42")` makes a reference.
+   * @param modules of this engine; default none
    * @throws MoonportError `class_invalid` with file, line and what is wrong
    */
-  loadClass(source: ClassSource, knownClasses: readonly string[]): LuaClass;
+  loadClass(source: ClassSource, knownClasses: readonly string[], modules?: LuaModules): LuaClass;
   /** As `loadClass`. @throws MoonportError `unit_invalid` */
-  loadUnit(source: UnitSource, knownClasses: readonly string[]): LuaUnit;
+  loadUnit(source: UnitSource, knownClasses: readonly string[], modules?: LuaModules): LuaUnit;
   /** Drops pooled states; invocations under way must have ended. */
   close(): void;
 }

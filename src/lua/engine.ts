@@ -2,7 +2,7 @@
  * The Lua engine: one state, shared frozen libraries, a pool of coroutines; classes are compiled once and their methods
  * run in whatever coroutine is free.
  */
-import { MoonportError } from "../errors.js";
+import { assert, MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import type { Logger } from "../world/logger.js";
@@ -19,8 +19,10 @@ import type {
   LuaEntry,
   LuaInvocation,
   LuaLimits,
+  LuaModules,
   LuaUnit,
   MethodKind,
+  ModuleSource,
   UnitSource,
 } from "./contract.js";
 import { LuaErrors } from "./errors.js";
@@ -30,6 +32,7 @@ import { unitFunctions } from "./globals/outside.js";
 import { References } from "./globals/references.js";
 import { Invocation, type Machine } from "./invocation.js";
 import { asFileInvalid } from "./lua-file.js";
+import { Modules } from "./modules.js";
 import { Runtime } from "./runtime.js";
 import { type Globals, installLua } from "./sandbox.js";
 import { ThreadPool } from "./thread-pool.js";
@@ -55,6 +58,7 @@ class Engine implements LuaEngine {
   readonly #globals: Globals = new Map();
   readonly #references: References;
   readonly #stepsPerLook: number;
+  readonly #noModules: Modules;
 
   constructor(readonly options: LuaEngineOptions) {
     const runtime = new Runtime(options.limits, options.engineLog);
@@ -66,13 +70,20 @@ class Engine implements LuaEngine {
     this.#references = new References(this.#machine);
     installLua(runtime, this.#globals);
     installMoonport(this.#machine, this.#globals);
+    this.#noModules = this.loadModules([], []);
   }
 
-  loadClass(source: ClassSource, knownClasses: readonly string[]): LuaClass {
+  loadModules(sources: readonly ModuleSource[], knownClasses: readonly string[]): Modules {
+    const globals = this.#withUnitFunctions(this.#withClasses(knownClasses));
+    return new Modules(this.#machine, sources, globals, () => this.#methodBudget(false));
+  }
+
+  loadClass(source: ClassSource, knownClasses: readonly string[], modules: LuaModules = this.#noModules): LuaClass {
+    assert(modules instanceof Modules, "modules come from the engine");
     const globals = this.#withClasses([...knownClasses, source.name]);
     const classCall = this.#references.callFor(source.name);
     try {
-      const loaded = loadClassFile(this.#machine, source, globals, classCall, this.#methodBudget(false));
+      const loaded = loadClassFile(this.#machine, source, globals, modules, classCall, this.#methodBudget(false));
       return new EngineClass(source, loaded, this.#machine, {
         method: () => this.#methodBudget(true),
         row: () => this.#rowBudget(),
@@ -82,13 +93,11 @@ class Engine implements LuaEngine {
     }
   }
 
-  loadUnit(source: UnitSource, knownClasses: readonly string[]): LuaUnit {
-    const globals = this.#withClasses(knownClasses);
-    for (const [name, f] of Object.entries(unitFunctions(this.#machine))) {
-      globals.set(name, this.#machine.runtime.function(f));
-    }
+  loadUnit(source: UnitSource, knownClasses: readonly string[], modules: LuaModules = this.#noModules): LuaUnit {
+    assert(modules instanceof Modules, "modules come from the engine");
+    const globals = this.#withUnitFunctions(this.#withClasses(knownClasses));
     try {
-      const loaded = loadUnitFile(this.#machine, source, globals, this.#methodBudget(false));
+      const loaded = loadUnitFile(this.#machine, source, globals, modules, this.#methodBudget(false));
       return new EngineUnit(source, loaded, this.#machine, () => this.#methodBudget(true));
     } catch (thrown) {
       throw asFileInvalid(source, thrown);
@@ -102,6 +111,13 @@ class Engine implements LuaEngine {
   #withClasses(names: readonly string[]): Globals {
     const globals = new Map(this.#globals);
     for (const name of new Set(names)) globals.set(name, this.#references.classNamed(name));
+    return globals;
+  }
+
+  #withUnitFunctions(globals: Globals): Globals {
+    for (const [name, f] of Object.entries(unitFunctions(this.#machine))) {
+      globals.set(name, this.#machine.runtime.function(f));
+    }
     return globals;
   }
 

@@ -1,5 +1,5 @@
 /**
- * What class files and unit files have alike: they are compiled, their top runs once, and what they leave behind is frozen.
+ * What the files of classes, units and modules have alike: they are compiled, their top runs once, and what they leave behind is frozen.
  *
  * What a file leaves behind is shared by every call, so it must not change afterwards: its globals and every table reachable
  * from it are frozen, and a function that assigns to a variable of the file is refused here.
@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { asMoonportError, type ErrorOptionsBag, MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
 import type { Budget } from "./budget.js";
-import type { ClassSource, UnitSource } from "./contract.js";
+import type { ClassSource, ModuleSource, UnitSource } from "./contract.js";
 import { meter } from "./fengari/meter.js";
 import {
   type LuaClosure,
@@ -24,7 +24,7 @@ import type { Machine } from "./invocation.js";
 import { argument, isString, latin1 } from "./runtime.js";
 import { type Globals, REMOVED } from "./sandbox.js";
 
-export type LuaSource = ClassSource | UnitSource;
+export type LuaSource = ClassSource | UnitSource | ModuleSource;
 
 const encoder = new TextEncoder();
 
@@ -36,7 +36,8 @@ export function fileInvalid(
   bag: ErrorOptionsBag = {},
 ): MoonportError {
   const where = line === undefined ? source.file : `${source.file}:${line}`;
-  return MoonportError.of("kind" in source ? "unit_invalid" : "class_invalid", `${where}: ${what}`, {
+  const isUnit = "kind" in source && source.kind === "unit";
+  return MoonportError.of(isUnit ? "unit_invalid" : "class_invalid", `${where}: ${what}`, {
     ...bag,
     details: { file: source.file, ...(line !== undefined && { line }) },
   });
@@ -49,8 +50,10 @@ export function asFileInvalid(source: LuaSource, thrown: unknown): MoonportError
   return isOurs ? error : fileInvalid(source, undefined, error.message, { cause: error });
 }
 
-export function versionOf({ text }: LuaSource): string {
-  return createHash("sha256").update(text, "utf8").digest("hex");
+/** @param modules what else the file is made of, a line each */
+export function versionOf(text: string, modules: readonly string[] = []): string {
+  const hash = createHash("sha256").update(text, "utf8").digest("hex");
+  return modules.length === 0 ? hash : versionOf([hash, ...modules].join("\n"));
 }
 
 /**
@@ -139,7 +142,7 @@ export function runTop(machine: Machine, source: LuaSource, closure: TValue, bud
 }
 
 /** Lua's own message begins with file and line. */
-function loadFailed(source: LuaSource, message: string, cause?: unknown): MoonportError {
+export function loadFailed(source: LuaSource, message: string, cause?: unknown): MoonportError {
   const prefix = `${source.file}:`;
   const line = message.startsWith(prefix) ? Number.parseInt(message.slice(prefix.length), 10) : undefined;
   const text = line === undefined ? message : message.slice(`${prefix}${line}: `.length);

@@ -34,8 +34,7 @@ const BASE = [
 export const REMOVED: Readonly<Record<string, string>> = {
   io: "objects reach no files",
   debug: "there is no debug library",
-  package: "a class is one file",
-  require: "a class is one file",
+  package: "require finds the app's own modules, in lib/",
   load: "no code is compiled at run time",
   loadstring: "no code is compiled at run time",
   loadfile: "no code is compiled at run time",

@@ -3,7 +3,8 @@ import type { Budget } from "./budget.js";
 import type { UnitSource } from "./contract.js";
 import type { LuaClosure, TValue } from "./fengari/types.js";
 import type { Machine } from "./invocation.js";
-import { compile, fileEnvironment, fileInvalid, freezeAll, runTop, versionOf } from "./lua-file.js";
+import { compile, fileEnvironment, fileInvalid, freezeAll, runTop } from "./lua-file.js";
+import type { Modules } from "./modules.js";
 import { isFunction } from "./runtime.js";
 import type { Globals } from "./sandbox.js";
 
@@ -25,10 +26,18 @@ export interface LoadedUnit {
 }
 
 /** @throws MoonportError `unit_invalid` */
-export function loadUnitFile(machine: Machine, source: UnitSource, globals: Globals, budget: Budget): LoadedUnit {
+export function loadUnitFile(
+  machine: Machine,
+  source: UnitSource,
+  globals: Globals,
+  modules: Modules,
+  budget: Budget,
+): LoadedUnit {
   const { runtime } = machine;
   const visible: Globals = new Map([...globals].filter(([name]) => !Object.hasOwn(ABSENT, name)));
   const environment = fileEnvironment(machine, visible, ABSENT);
+  const requirer = modules.requirer();
+  runtime.addField(environment, "require", runtime.function(requirer.function));
   const closure = compile(machine, source);
   (closure.value as LuaClosure).upvals[0]?.setfrom(runtime.tableValue(environment));
   const returned = runTop(machine, source, closure, budget);
@@ -40,5 +49,5 @@ export function loadUnitFile(machine: Machine, source: UnitSource, globals: Glob
   const unit = runtime.value(returned.type, returned.value);
   freezeAll(machine, source, [unit, runtime.tableValue(environment)], UNIT_FROZEN);
   environment.frozen = runtime.guard(ENVIRONMENT_FROZEN);
-  return { version: versionOf(source), function: unit };
+  return { version: modules.versionOf(source, modules.namedIn(closure, requirer.asked)), function: unit };
 }

@@ -1,18 +1,27 @@
 /**
- * The classes and units a node serves, by app. A reload replaces a class between calls, a unit between requests; objects look
- * their class up at each burst.
+ * The classes and units a node serves, by app, and the modules they are made with. A reload replaces a class between calls, a
+ * unit between requests; objects look their class up at each burst.
  */
 import type { AppSource } from "../app-source.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkUnitName } from "../identity.js";
-import type { ClassSource, LuaClass, LuaEngine, LuaUnit, MethodKind, UnitSource } from "../lua/contract.js";
+import type {
+  ClassSource,
+  LoadedModule,
+  LuaClass,
+  LuaEngine,
+  LuaModules,
+  LuaUnit,
+  MethodKind,
+  UnitSource,
+} from "../lua/contract.js";
 import { nearest } from "../nearest.js";
 import type { ClassInfo, UnitInfo } from "../node-api.js";
 import type { Observer } from "../observation.js";
 
 /** A file that does not load. */
 export interface FileFault {
-  readonly kind: "class" | "unit";
+  readonly kind: "class" | "unit" | "module";
   readonly app: string;
   readonly name: string;
   readonly file: string;
@@ -22,6 +31,8 @@ export interface FileFault {
 interface App {
   readonly classes: Map<string, LuaClass>;
   readonly units: Map<string, LuaUnit>;
+  /** Those that load. A class or unit that kept its last good version kept the modules of that time, too. */
+  readonly modules: Map<string, LoadedModule>;
   /** By file. */
   readonly faults: Map<string, FileFault>;
 }
@@ -100,16 +111,19 @@ export class Catalog {
 
   #loadApp(source: AppSource): void {
     const before = this.#apps.get(source.app);
-    const app: App = { classes: new Map(), units: new Map(), faults: new Map() };
+    const app: App = { classes: new Map(), units: new Map(), modules: new Map(), faults: new Map() };
     const { unreadable = [], units = [] } = source;
     const unreadableClasses = unreadable.filter(({ kind }) => kind === "class");
     const names = [...source.classes, ...unreadableClasses].map(({ name }) => name).concat(...this.#native);
     for (const { kind, name, file, error } of unreadable) {
       this.#keepLast(app, before, { kind, app: source.app, name, file, error });
     }
-    for (const one of source.classes) this.#loadFile(app, before, "class", one, () => this.#loadClass(one, names));
-    for (const one of units) this.#loadFile(app, before, "unit", one, () => this.#loadUnit(one, names));
-    for (const kind of ["class", "unit"] as const) {
+    const modules = this.#loadModules(app, before, source, names);
+    for (const one of source.classes) {
+      this.#loadFile(app, before, "class", one, () => this.#loadClass(one, names, modules));
+    }
+    for (const one of units) this.#loadFile(app, before, "unit", one, () => this.#loadUnit(one, names, modules));
+    for (const kind of ["class", "unit", "module"] as const) {
       const kept = filesOf(app, kind);
       for (const name of before === undefined ? [] : filesOf(before, kind).keys()) {
         if (!kept.has(name)) this.#observe({ kind: `${kind}_removed`, app: source.app, name });
@@ -118,10 +132,24 @@ export class Catalog {
     this.#apps.set(source.app, app);
   }
 
+  #loadModules(app: App, before: App | undefined, source: AppSource, names: readonly string[]): LuaModules {
+    const modules = this.#engine.loadModules(source.modules ?? [], names);
+    for (const { source: one, error } of modules.faults) {
+      const { name, file } = one;
+      this.#keepLast(app, before, { kind: "module", app: source.app, name, file, error });
+    }
+    for (const one of modules.loaded) {
+      app.modules.set(one.name, one);
+      if (before?.modules.get(one.name)?.version === one.version) continue;
+      this.#observe({ kind: "module_loaded", app: source.app, ...one });
+    }
+    return modules;
+  }
+
   #loadFile(
     app: App,
     before: App | undefined,
-    kind: FileFault["kind"],
+    kind: "class" | "unit",
     source: ClassSource | UnitSource,
     load: () => LuaClass | LuaUnit,
   ): void {
@@ -136,15 +164,15 @@ export class Catalog {
     }
   }
 
-  #loadClass(source: ClassSource, names: readonly string[]): LuaClass {
-    if (!this.#native.has(source.name)) return this.#engine.loadClass(source, names);
+  #loadClass(source: ClassSource, names: readonly string[], modules: LuaModules): LuaClass {
+    if (!this.#native.has(source.name)) return this.#engine.loadClass(source, names, modules);
     const { file } = source;
     throw MoonportError.of("class_invalid", `${file}: a native class is called ${source.name}`, { details: { file } });
   }
 
-  #loadUnit(source: UnitSource, names: readonly string[]): LuaUnit {
+  #loadUnit(source: UnitSource, names: readonly string[], modules: LuaModules): LuaUnit {
     checkUnitName(source.name);
-    return this.#engine.loadUnit(source, names);
+    return this.#engine.loadUnit(source, names, modules);
   }
 
   /** A file that does not load: its last good version, if there was one, goes on serving. */
@@ -164,9 +192,10 @@ export class Catalog {
   }
 }
 
-/** What serves of one kind. A class is put among classes only and a unit among units: {@link Catalog.load} alone does it. */
-function filesOf(app: App, kind: FileFault["kind"]): Map<string, LuaClass | LuaUnit> {
-  return (kind === "class" ? app.classes : app.units) as Map<string, LuaClass | LuaUnit>;
+/** What serves of one kind. Each is put among its own kind only: {@link Catalog.load} alone does it. */
+function filesOf(app: App, kind: FileFault["kind"]): Map<string, LuaClass | LuaUnit | LoadedModule> {
+  const files = { class: app.classes, unit: app.units, module: app.modules };
+  return files[kind] as Map<string, LuaClass | LuaUnit | LoadedModule>;
 }
 
 function throwFault(app: App, kind: FileFault["kind"], name: string): void {

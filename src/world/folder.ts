@@ -11,6 +11,7 @@ import { type ErrorCode, MoonportError } from "../errors.js";
 export interface FileStat {
   readonly sizeBytes: number;
   readonly modifiedMs: number;
+  readonly isDirectory: boolean;
 }
 
 export interface FileHandle {

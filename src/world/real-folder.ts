@@ -52,7 +52,7 @@ export class RealFolder implements Folder {
   stat(relative: string): FileStat | undefined {
     return this.#do("stat", relative, (file) => {
       const stat = fs.statSync(file, { throwIfNoEntry: false });
-      return stat && { sizeBytes: stat.size, modifiedMs: stat.mtimeMs };
+      return stat && { sizeBytes: stat.size, modifiedMs: stat.mtimeMs, isDirectory: stat.isDirectory() };
     });
   }
 

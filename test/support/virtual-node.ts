@@ -23,6 +23,8 @@ export interface VirtualNodeOptions {
   readonly classes?: Readonly<Record<string, string>>;
   /** Lua by unit name. */
   readonly units?: Readonly<Record<string, string>>;
+  /** Lua by module name. */
+  readonly modules?: Readonly<Record<string, string>>;
   readonly native?: NodeOptions["native"];
   readonly outbound?: NodeOptions["outbound"];
   readonly seed?: number;
@@ -150,8 +152,12 @@ export class VirtualNode {
   }
 
   /** The classes become these, as `dev` does on save. */
-  async reload(classes: Readonly<Record<string, string>>, units: Readonly<Record<string, string>> = {}): Promise<void> {
-    this.node.reload([appOf(classes, units)]);
+  async reload(
+    classes: Readonly<Record<string, string>>,
+    units: Readonly<Record<string, string>> = {},
+    modules: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
+    this.node.reload([appOf(classes, units, modules)]);
     await this.time.settle();
   }
 
@@ -161,12 +167,16 @@ export class VirtualNode {
   }
 
   #app(): AppSource {
-    const { classes, units } = this.#options;
-    return classes === undefined ? readAppSource("default", new RealFolder(".")) : appOf(classes, units);
+    const { classes, units, modules } = this.#options;
+    return classes === undefined ? readAppSource("default", new RealFolder(".")) : appOf(classes, units, modules);
   }
 }
 
-function appOf(classes: Readonly<Record<string, string>>, units: Readonly<Record<string, string>> = {}): AppSource {
+function appOf(
+  classes: Readonly<Record<string, string>>,
+  units: Readonly<Record<string, string>> = {},
+  modules: Readonly<Record<string, string>> = {},
+): AppSource {
   const sources = Object.entries(classes).map(([name, text]) => ({
     app: "default",
     name,
@@ -180,7 +190,14 @@ function appOf(classes: Readonly<Record<string, string>>, units: Readonly<Record
     file: `units/${name}.lua`,
     text,
   }));
-  return { app: "default", classes: sources, units: unitSources };
+  const moduleSources = Object.entries(modules).map(([name, text]) => ({
+    kind: "module" as const,
+    app: "default",
+    name,
+    file: `lib/${name.replaceAll(".", "/")}.lua`,
+    text,
+  }));
+  return { app: "default", classes: sources, units: unitSources, modules: moduleSources };
 }
 
 /** The bucket as a store of its own: a node that stops leaves it running for the next. */

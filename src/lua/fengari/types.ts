@@ -65,6 +65,8 @@ export interface Table {
 }
 
 export interface Proto {
+  /** Constants. */
+  readonly k: readonly TValue[];
   readonly p: readonly Proto[];
   readonly code: readonly { readonly opcode: number; readonly A: number; readonly B: number }[];
   readonly lineinfo: readonly number[];

@@ -13,9 +13,20 @@ const USAGE = "fetch(url, { method =, headers =, body = or json =, timeout = })"
 export function unitFunctions(machine: Machine): Record<string, LuaFunction> {
   const args = new Arguments(machine);
   return {
-    settle: (L) => waitFor(machine, L, "settle", { kind: "settle" }),
-    fetch: (L) => waitFor(machine, L, "fetch", { kind: "fetch", ...fetchCall(machine, args, L) }),
+    settle: (L) => {
+      refuseMethods(machine, L, "settle", "a method's reply waits for its own writes anyway");
+      return waitFor(machine, L, "settle", { kind: "settle" });
+    },
+    fetch: (L) => {
+      refuseMethods(machine, L, "fetch", "only a unit reaches the network");
+      return waitFor(machine, L, "fetch", { kind: "fetch", ...fetchCall(machine, args, L) });
+    },
   };
+}
+
+/** The code of a module is for units and methods alike. */
+function refuseMethods({ runtime }: Machine, L: LuaState, name: string, why: string): void {
+  if (runtime.running(L, name).objectHost !== undefined) throw runtime.fail(L, `'${name}' is not for methods: ${why}`);
 }
 
 function fetchCall(machine: Machine, args: Arguments, L: LuaState): FetchCall {
