@@ -3,13 +3,14 @@ export type { Access, Authenticator, Principal, Right } from "./auth/contract.js
 export type { AnyMethods, Snapshot } from "./client/object-handle.js";
 export type { Subscription, SubscriptionItem } from "./client/subscription.js";
 export type { View } from "./client/view.js";
-export type { MoonportObject } from "./embed/object.js";
+export type { MoonportObject } from "./embed/handle.js";
 export type {
   ActingFor,
   CallOptions,
   ListenOptions,
   LogOptions,
   MoonportOptions,
+  ReplacedTexts,
   SubscribeOptions,
   UnitCall,
   ViewOptions,

@@ -10,15 +10,17 @@ import { type AnnouncedNode, EMBEDDED, openAnnounced } from "./announced-node.js
 import { openBucket } from "./bucket/open-bucket.js";
 import type { AnyMethods } from "./client/object-handle.js";
 import { orAborted } from "./embed/aborted.js";
-import { type AppReader, appReader, type ReplacedTexts } from "./embed/app-reader.js";
+import { type AppReader, appReader } from "./embed/app-reader.js";
 import { authenticatorOf } from "./embed/authenticator.js";
-import { EmbeddedObject, type MoonportObject } from "./embed/object.js";
-import { guardedObserver, loggerOf } from "./embed/observing.js";
+import type { MoonportObject } from "./embed/handle.js";
+import { EmbeddedObject } from "./embed/object.js";
+import { guardedObserver, logFormatOf, loggerOf } from "./embed/observing.js";
 import {
   type CallOptions,
   checkMoonportOptions,
   type ListenOptions,
   type MoonportOptions,
+  type ReplacedTexts,
   type UnitCall,
 } from "./embed/options.js";
 import { unitRequestOf } from "./embed/unit.js";
@@ -29,6 +31,7 @@ import { resolveSettings, type Settings } from "./settings/settings.js";
 import { type RemoteMethods, withMethods } from "./typed-methods.js";
 import { realFetcher } from "./world/real-fetcher.js";
 import { realWorld } from "./world/real-world.js";
+import { threadWatchdog } from "./world/watchdog/thread-watchdog.js";
 import { uuidv7, type World } from "./world/world.js";
 
 const HOST = "127.0.0.1";
@@ -69,6 +72,13 @@ export class Moonport {
         settings,
         onClassError,
         observer: guardedObserver(observer, world.log, onClassError === "report"),
+        watchdog: threadWatchdog({
+          stallMs: settings.NODE_STALL_MS,
+          world,
+          format: logFormatOf(options.log),
+          // Whatever else blocks the program is its own affair.
+          outsideClassCode: "report",
+        }),
         ...(native !== undefined && { native }),
         ...(allowFetch !== undefined && { outbound: { allowHosts: allowFetch, fetcher: realFetcher } }),
       },

@@ -5,15 +5,9 @@ import { checkOptions, flatObject, type OptionRules } from "../check-options.js"
 import { MoonportError } from "../errors.js";
 import { checkAppName, checkClassName, checkUnitName } from "../identity.js";
 import { RealFolder } from "../world/real-folder.js";
-import type { MoonportOptions } from "./options.js";
+import type { MoonportOptions, ReplacedTexts } from "./options.js";
 
 type Texts = Readonly<Record<string, string>>;
-
-/** Lua by name, in place of what there was; what is left out stays. */
-export interface ReplacedTexts {
-  readonly classes?: Texts;
-  readonly units?: Texts;
-}
 
 /** Asked once at the start, and again for each reload. @throws MoonportError `bad_option`, `bad_name`, `storage_*` */
 export type AppReader = (replaced?: ReplacedTexts) => AppSource;

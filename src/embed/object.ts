@@ -1,73 +1,18 @@
-/**
- * One object as an embedding program holds it: what a client's handle has, and more, since the program is the node's host.
- * Making one asks nothing of the node and keeps nothing of the object awake.
- */
-import {
-  type AnyMethods,
-  type ObjectHandle,
-  plainArguments,
-  subscribeWith,
-  viewWith,
-} from "../client/object-handle.js";
+/** The object behind a {@link MoonportObject}: what is asked of it, checked and brought to the node. */
+import { type AnyMethods, plainArguments, subscribeWith, viewWith } from "../client/object-handle.js";
 import type { Subscription } from "../client/subscription.js";
 import type { View } from "../client/view.js";
 import { MoonportError } from "../errors.js";
 import { checkMethodName, type ObjectIdentity } from "../identity.js";
 import type { CallRequest, Inspection, NodeApi } from "../node-api.js";
 import type { LiveApi } from "../realtime/contract.js";
-import type { RemoteMethods } from "../typed-methods.js";
 import type { PlainValue } from "../values.js";
 import type { FrameTarget } from "../wire/frames.js";
 import { uuidv7, type World } from "../world/world.js";
 import { orAborted } from "./aborted.js";
+import type { EmbeddedHandle } from "./handle.js";
 import { localWatches } from "./local-watches.js";
 import { type CallOptions, callerOf, checkCallOptions, type SubscribeOptions, type ViewOptions } from "./options.js";
-
-type Parameters<Methods, Method extends keyof Methods> = Methods[Method] extends (...args: infer Args) => unknown
-  ? Readonly<Args>
-  : never;
-type Reply<Methods, Method extends keyof Methods> = Methods[Method] extends (...args: never[]) => infer Value
-  ? Awaited<Value>
-  : never;
-
-export interface EmbeddedHandle<Methods> extends ObjectHandle<Methods> {
-  /** `app/Class/key`. */
-  readonly id: string;
-  /**
-   * Calls a method; resolves with its reply once that is durable. Nothing is tried again by itself: what fails with a
-   * `retryable` error may be called again with the `callId` that the error names, and runs once.
-   * @param args what JSON has, and Uint8Array; they are copied
-   * @throws MoonportError, or the signal's reason; docs/errors.md lists the codes
-   */
-  call<Method extends Extract<keyof Methods, string>>(
-    method: Method,
-    args?: Parameters<Methods, Method>,
-    options?: CallOptions,
-  ): Promise<Reply<Methods, Method>>;
-  /**
-   * The object's events as a `for await` loop reads them; leaving the loop ends it. What lands after it is `ready` is in it.
-   * @throws MoonportError `bad_option`, `bad_value`; everything else comes out of the loop and of `ready`
-   */
-  subscribe(options?: SubscribeOptions): Subscription;
-  /**
-   * A reading method's value as a loop reads it: now, and each time that a landed write changed it. A slow loop misses
-   * values, never the last one.
-   * @throws MoonportError as `subscribe`
-   */
-  view<Method extends Extract<keyof Methods, string>>(
-    method: Method,
-    args?: Parameters<Methods, Method>,
-    options?: ViewOptions,
-  ): View<Reply<Methods, Method>>;
-  /** Where the object stands. @throws MoonportError */
-  inspect(): Promise<Inspection>;
-  /** Ends the object; resolves when that is durable. A later write starts it anew. @throws MoonportError `object_not_found` */
-  destroy(): Promise<void>;
-}
-
-/** A handle with the methods of the class on it: `lot.bid("ada", 25)` is `lot.call("bid", ["ada", 25])`. */
-export type MoonportObject<Methods> = EmbeddedHandle<Methods> &
-  RemoteMethods<Omit<Methods, keyof EmbeddedHandle<Methods>>>;
 
 /** What embedded objects need of the node they belong to. */
 export interface EmbeddedContext {

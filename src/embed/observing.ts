@@ -2,12 +2,17 @@
 import { asMoonportError } from "../errors.js";
 import type { Observer } from "../observation.js";
 import type { Logger } from "../world/logger.js";
-import { pinoLogger } from "../world/pino-logger.js";
+import { type PinoLoggerOptions, pinoLogger } from "../world/pino-logger.js";
 import { isLogger, type MoonportOptions } from "./options.js";
 
 export function loggerOf(log: MoonportOptions["log"]): Logger {
   if (log === undefined) return pinoLogger({ format: "json", level: "warn" });
   return isLogger(log) ? log : pinoLogger({ format: "json", level: "warn", ...log });
+}
+
+/** How a line that goes around the logger looks: the watchdog's, when nothing else can speak any more. */
+export function logFormatOf(log: MoonportOptions["log"]): PinoLoggerOptions["format"] {
+  return log === undefined || isLogger(log) ? "json" : (log.format ?? "json");
 }
 
 /**

@@ -72,6 +72,12 @@ export interface ListenOptions {
   readonly allowOrigins?: readonly string[];
 }
 
+/** Lua by name, in place of what there was; what is left out stays. */
+export interface ReplacedTexts {
+  readonly classes?: Readonly<Record<string, string>>;
+  readonly units?: Readonly<Record<string, string>>;
+}
+
 /** On whose behalf something is asked: `caller.id` and `caller.claims` in Lua. */
 export interface ActingFor {
   readonly id?: string;

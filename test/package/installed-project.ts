@@ -46,6 +46,8 @@ export class InstalledProject {
     await run("tar", ["xzf", path.join(folder, tarball.filename), "-C", installed, "--strip-components=1"], folder);
     const { dependencies, bin } = JSON.parse(fs.readFileSync(path.join(installed, "package.json"), "utf8"));
     for (const name of [...Object.keys(dependencies), ...OF_THE_PROJECT]) link(folder, name);
+    // As npm does when it links a command.
+    fs.chmodSync(path.join(installed, bin.moonport), 0o755);
     fs.symlinkSync(path.join("..", "moonport", bin.moonport), path.join(folder, "node_modules", ".bin", "moonport"));
     fs.writeFileSync(path.join(folder, "package.json"), JSON.stringify({ name: "app", private: true, type: "module" }));
     fs.writeFileSync(path.join(folder, "tsconfig.json"), JSON.stringify(TSCONFIG));
