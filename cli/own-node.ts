@@ -14,6 +14,7 @@ import { type LogLevel, pinoLogger } from "../src/world/pino-logger.js";
 import { realFetcher } from "../src/world/real-fetcher.js";
 import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
+import { threadWatchdog } from "../src/world/watchdog/thread-watchdog.js";
 import type { World } from "../src/world/world.js";
 import type { Context } from "./context.js";
 
@@ -52,6 +53,12 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
       onClassError: options.onClassError,
       observer: options.observer,
       outbound: { allowHosts, fetcher: realFetcher },
+      watchdog: threadWatchdog({
+        stallMs: settings.NODE_STALL_MS,
+        world,
+        format: options.log.format,
+        outsideClassCode: "end",
+      }),
     },
     options.command,
   );

@@ -8,6 +8,7 @@ import { addGet } from "./commands/get.js";
 import { addInspect } from "./commands/inspect.js";
 import { addList } from "./commands/list.js";
 import { addNew } from "./commands/new.js";
+import { addQuarantine } from "./commands/quarantine.js";
 import { addSettings } from "./commands/settings.js";
 import { addSql } from "./commands/sql.js";
 import { addStart } from "./commands/start.js";
@@ -39,6 +40,6 @@ ${exitCodesHelp()}`,
   addSharedFlags(program);
   for (const add of [addNew, addDev, addStart, addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy])
     add(program);
-  for (const add of [addSubscribe, addClasses, addSettings, addToken]) add(program);
+  for (const add of [addSubscribe, addQuarantine, addClasses, addSettings, addToken]) add(program);
   return program;
 }

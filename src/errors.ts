@@ -85,7 +85,7 @@ export const ERROR_CODES = {
 
   method_error: byClass(500, "The method threw a plain error, or hit a Lua runtime error."),
   budget_exceeded: byClass(500, "The method used up its time, memory or depth."),
-  class_invalid: byClass(500, "The class file does not compile or does not return a valid class."),
+  class_invalid: byClass(500, "A file of classes, modules or tests does not compile, or does not return what it should."),
   unit_invalid: byClass(500, "The unit's file does not compile or does not return a function."),
   unit_response_invalid: byClass(500, "The unit returned a status, header or body that no response can have."),
   not_in_unit: byClass(500, "A unit used what only methods of objects have."),
@@ -145,6 +145,10 @@ export const ERROR_CODES = {
   storage_failed: operator(500, "The disk or SQLite reported an I/O error."),
   object_full: operator(507, "The object's database reached OBJECT_BYTES_MAX."),
   object_corrupt: operator(500, "The object's history in the bucket is damaged or has a gap; it is not served."),
+  quarantined: operator(
+    503,
+    "This method of this object has stalled its node before; it is not run until an operator clears it.",
+  ),
   bucket_failed: retry(503, "The bucket answered with an error."),
   bucket_unusable: operator(500, "The bucket failed the start-up probe."),
   fleet_mismatch: operator(500, "The node's settings differ from the fleet's."),

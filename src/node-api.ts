@@ -120,6 +120,22 @@ export interface NodeStatus {
   readonly classErrors: readonly { readonly file: string; readonly message: string }[];
 }
 
+/** What is known of one method of one object that hung its node's main thread. */
+export interface QuarantineEntry {
+  /** `app/Class/key` */
+  readonly object: string;
+  /** The method, or `on_create`, `on_wake`, `directory.row`, `migrations`. */
+  readonly method: string;
+  /** Whether it is refused; below QUARANTINE_STALLS it still runs. */
+  readonly quarantined: boolean;
+  readonly stalls: number;
+  /** Of the last stall: wall clock, milliseconds. */
+  readonly lastAtMs: number;
+  readonly lastSilentMs: number;
+  /** Of the last stall: the beginning of the statement it hung in. */
+  readonly statement?: string;
+}
+
 export interface NodeApi {
   call(request: CallRequest): Promise<CallReply>;
   storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined>;
@@ -138,4 +154,8 @@ export interface NodeApi {
   classes(): Promise<readonly ClassInfo[]>;
   units(): Promise<readonly UnitInfo[]>;
   status(): Promise<NodeStatus>;
+  /** Every method that stalled and was not cleared since. */
+  quarantine(): Promise<readonly QuarantineEntry[]>;
+  /** Forgets a method's stalls, so that it runs again. Resolves with whether any were known. */
+  clearQuarantine(object: ObjectIdentity, method: string): Promise<boolean>;
 }

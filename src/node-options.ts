@@ -5,6 +5,7 @@ import type { Observer } from "./observation.js";
 import type { Settings } from "./settings/settings.js";
 import type { NativeClasses } from "./units/native.js";
 import type { OutboundOptions } from "./units/outbound.js";
+import type { Watchdog } from "./world/watchdog/watchdog.js";
 import type { World } from "./world/world.js";
 
 export interface NodeOptions {
@@ -16,6 +17,8 @@ export interface NodeOptions {
   /** `refuse`: a class that does not load stops the start (`start`). `report`: the others load, the fault is observed (`dev`). */
   readonly onClassError: "refuse" | "report";
   readonly observer?: Observer;
+  /** Ends the process when its main thread hangs. Default: none. */
+  readonly watchdog?: Watchdog;
   /** Host code that units call like objects, by class name; no Lua class may have one of the names. */
   readonly native?: NativeClasses;
   /** Where units may reach the network, and by what. Without it, nowhere. */

@@ -16,6 +16,7 @@ import type {
   Inspection,
   NodeApi,
   NodeStatus,
+  QuarantineEntry,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -29,6 +30,7 @@ import { inspectAbsent, inspectOpen } from "./object/inspect.js";
 import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
+import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome } from "./object/work.js";
@@ -45,6 +47,8 @@ import { UnitRunner } from "./units/unit-runner.js";
 import type { PlainValue, SqlRows, SqlValue } from "./values.js";
 import { VERSION } from "./version.js";
 import type { FolderLock } from "./world/folder.js";
+import { CONSOLE_ENTRY } from "./world/watchdog/running-record.js";
+import { noWatchdog, type Watchdog } from "./world/watchdog/watchdog.js";
 import { uuidv7 } from "./world/world.js";
 
 const LOCK_FILE = "lock";
@@ -62,6 +66,7 @@ export class MoonportNode implements NodeApi, LiveApi {
   readonly session: string;
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
+  readonly #watchdog: Watchdog;
   readonly #engine: LuaEngine;
   readonly #catalog: Catalog;
   readonly #files: FilePool;
@@ -87,7 +92,8 @@ export class MoonportNode implements NodeApi, LiveApi {
       await bucket.start();
       await probeBucket(bucket, world);
       await joinFleet(bucket);
-      return new MoonportNode(options, lock);
+      const quarantine = await Quarantine.open(world, bucket, options.settings);
+      return new MoonportNode(options, lock, quarantine);
     } catch (error) {
       await bucket.stop();
       lock.release();
@@ -95,13 +101,15 @@ export class MoonportNode implements NodeApi, LiveApi {
     }
   }
 
-  private constructor(options: NodeOptions, lock: FolderLock) {
+  private constructor(options: NodeOptions, lock: FolderLock, quarantine: Quarantine) {
     const { world, settings, bucket } = options;
     this.#options = options;
     this.#lock = lock;
     this.session = uuidv7(world);
     const observe = options.observer ?? (() => {});
-    this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log });
+    this.#watchdog = options.watchdog ?? noWatchdog;
+    const { running } = this.#watchdog;
+    this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
     this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}));
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
     this.#context = {
@@ -120,6 +128,8 @@ export class MoonportNode implements NodeApi, LiveApi {
       localCopies: new LocalCopies(world.folder, settings.LOCAL_BYTES_MAX),
       observe,
       waits: new WaitGraph(),
+      running,
+      quarantine,
       call: (call) => this.#callFromObject(call),
       landed: (landing) => this.#hub.landed(landing),
     };
@@ -193,7 +203,15 @@ export class MoonportNode implements NodeApi, LiveApi {
     if (!(await this.#exists(object))) {
       throw MoonportError.of("object_not_found", `${object.id} does not exist`, { object: object.id });
     }
-    return this.#objects.read(object, (open) => open.database.all(statement, parameters, "console"));
+    const { running } = this.#watchdog;
+    return this.#objects.read(object, (open) => {
+      running.enter(object.id, CONSOLE_ENTRY);
+      try {
+        return open.database.all(statement, parameters, "console");
+      } finally {
+        running.leave();
+      }
+    });
   }
 
   async inspect(object: ObjectIdentity): Promise<Inspection> {
@@ -237,6 +255,16 @@ export class MoonportNode implements NodeApi, LiveApi {
     };
   }
 
+  async quarantine(): Promise<readonly QuarantineEntry[]> {
+    this.#assertServing();
+    return this.#context.quarantine.list();
+  }
+
+  async clearQuarantine(object: ObjectIdentity, method: string): Promise<boolean> {
+    this.#assertServing();
+    return this.#context.quarantine.clear(object, method);
+  }
+
   /** Takes over the apps' classes between calls; one that does not load keeps its last good version. */
   reload(apps: readonly AppSource[]): void {
     this.#catalog.load(apps);
@@ -258,6 +286,7 @@ export class MoonportNode implements NodeApi, LiveApi {
       this.#refuseBrokenClasses();
       this.#objects.start();
       this.#probe.start();
+      this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
       this.#engine.close();
       throw error;
@@ -278,6 +307,7 @@ export class MoonportNode implements NodeApi, LiveApi {
     this.#probe.stop();
     await bucket.stop();
     this.#engine.close();
+    await this.#watchdog.stop();
     this.#lock.release();
     this.#phase = "stopped";
   }

@@ -8,6 +8,7 @@
 import { Worker } from "node:worker_threads";
 import { assert, type ErrorCode, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
+import { workerFile } from "../world/worker-file.js";
 import type { Timer, World } from "../world/world.js";
 import { bucketError, type FailureOutcome } from "./bucket.js";
 import {
@@ -24,7 +25,6 @@ import {
   type WorkerStart,
 } from "./sqlite-protocol.js";
 import { storageFaultOf } from "./sqlite-schema.js";
-import { workerFile } from "./worker-file.js";
 
 export type LaneSettings = Pick<Settings, "BUCKET_QUEUE_MAX" | "BUCKET_TIMEOUT_MS">;
 export type LaneWorld = Pick<World, "clock" | "timers" | "random" | "log">;

@@ -14,6 +14,7 @@ import type {
   Inspection,
   NodeApi,
   NodeStatus,
+  QuarantineEntry,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -191,6 +192,16 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
 
   async status(): Promise<NodeStatus> {
     return as<NodeStatus>(await this.#get("/v1/admin/status"));
+  }
+
+  async quarantine(): Promise<readonly QuarantineEntry[]> {
+    return as<{ methods: QuarantineEntry[] }>(await this.#get("/v1/admin/quarantine")).methods;
+  }
+
+  async clearQuarantine(object: ObjectIdentity, method: string): Promise<boolean> {
+    const path = `/v1/admin/quarantine/${objectPath(object)}`;
+    const answer = await this.#ask({ method: "POST", path, body: wireJson({ method }), once: true });
+    return as<{ cleared: boolean }>(answer.body).cleared;
   }
 
   /** Which life of a node answers here; asks for no right. @throws MoonportError `node_unreachable` */

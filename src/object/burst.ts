@@ -136,6 +136,7 @@ export class Burst {
     if (this.#awakeAs === this.#lua.version) return undefined;
     try {
       const hosts = await wakeObject({
+        context: this.#context,
         open: this.#open,
         lua: this.#lua,
         wasAwake: this.#awakeAs !== undefined,
@@ -188,6 +189,8 @@ export class Burst {
     if (refusal !== undefined) return { kind: "failed", work, error: refusal };
     const known = this.#knownReply(work);
     if (known !== undefined) return known;
+    const poison = this.#context.quarantine.refusal(this.#open.object, work.method);
+    if (poison !== undefined) return { kind: "failed", work, error: poison };
     this.#open.database.savepoint();
     const running = this.#begin(work);
     const stop = runLua(this.#context.world, running.invocation, () => this.#assertUnbroken());

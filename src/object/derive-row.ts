@@ -7,6 +7,7 @@
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { ColumnType, DirectoryDeclaration, LuaClass } from "../lua/contract.js";
 import type { PlainObject, PlainValue } from "../values.js";
+import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import { CallHost } from "./call-host.js";
 import type { ObjectContext } from "./object-context.js";
 import type { OpenObject } from "./open-object.js";
@@ -33,6 +34,8 @@ export function deriveRow(context: ObjectContext, open: OpenObject, lua: LuaClas
 }
 
 function derived(context: ObjectContext, open: OpenObject, lua: LuaClass): PlainObject {
+  const refusal = context.quarantine.refusal(open.object, ROW_ENTRY);
+  if (refusal !== undefined) throw refusal;
   const host = new CallHost(context, open, { kind: "system" }, "read");
   const invocation = lua.start({ kind: "row" }, [], host);
   const step = invocation.resume();

@@ -5,10 +5,10 @@
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import { removeLocalFile } from "../shipping/open-file.js";
-import { applyMigrations } from "../store/migrations.js";
 import { ObjectDatabase } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { HostFile } from "./call-host.js";
+import { migrateObject } from "./migrate-object.js";
 import type { ObjectContext } from "./object-context.js";
 
 interface Empty {
@@ -17,21 +17,23 @@ interface Empty {
   readonly tables: ObjectTables;
 }
 
+type EmptyContext = Pick<ObjectContext, "world" | "settings" | "running" | "quarantine">;
+
 const FOLDER = "empty";
 
 export class EmptyObjects {
-  readonly #context: Pick<ObjectContext, "world" | "settings">;
+  readonly #context: EmptyContext;
   readonly #byClass = new Map<string, Empty>();
 
-  constructor(context: Pick<ObjectContext, "world" | "settings">) {
+  constructor(context: EmptyContext) {
     this.#context = context;
   }
 
-  /** @throws MoonportError `migration_failed`, `storage_*` */
+  /** @throws MoonportError `migration_failed`, `quarantined`, `storage_*` */
   fileFor(object: ObjectIdentity, lua: LuaClass): HostFile {
     const name = `${object.app}~${object.className}`;
     const known = this.#byClass.get(name);
-    const empty = known?.version === lua.version ? known : this.#make(name, lua);
+    const empty = known?.version === lua.version ? known : this.#make(object, name, lua);
     return { object, database: empty.database, tables: empty.tables };
   }
 
@@ -41,18 +43,18 @@ export class EmptyObjects {
     this.#context.world.folder.removeTree(FOLDER);
   }
 
-  #make(name: string, lua: LuaClass): Empty {
-    const { world, settings } = this.#context;
+  #make(object: ObjectIdentity, name: string, lua: LuaClass): Empty {
+    const { world, settings, running } = this.#context;
     this.#byClass.get(name)?.database.close();
     this.#byClass.delete(name);
     const path = `${FOLDER}/${name}.db`;
     world.folder.ensureDirectory(FOLDER);
     removeLocalFile(world, path);
-    const database = ObjectDatabase.open(world.folder, path, settings);
+    const database = ObjectDatabase.open(world.folder, path, settings, { running });
     try {
       const tables = new ObjectTables(database, settings);
       database.begin();
-      applyMigrations(database, tables.meta, lua);
+      migrateObject(this.#context, object, { database, tables }, lua);
       database.commit();
       const empty = { version: lua.version, database, tables };
       this.#byClass.set(name, empty);

@@ -7,11 +7,13 @@ import type { Claims } from "../shipping/claims.js";
 import type { PermitPool } from "../shipping/permits.js";
 import type { PageImageCache } from "../shipping/wal/page-image-cache.js";
 import type { PlainValue } from "../values.js";
+import type { RunningRecord } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
 import type { Catalog } from "./catalog.js";
 import type { FilePool } from "./file-pool.js";
 import type { InnerCall } from "./inner-call.js";
 import type { LocalCopies } from "./local-copies.js";
+import type { Quarantine } from "./quarantine.js";
 import type { WaitGraph } from "./wait-graph.js";
 
 export interface ObjectContext {
@@ -28,6 +30,9 @@ export interface ObjectContext {
   readonly localCopies: LocalCopies;
   readonly observe: Observer;
   readonly waits: WaitGraph;
+  /** Told which class code runs. */
+  readonly running: RunningRecord;
+  readonly quarantine: Quarantine;
   /** A call from one object to another: through its mailbox and its gate. @throws MoonportError */
   call(call: InnerCall): Promise<PlainValue>;
   /** Told of every landed flight, after its replies were released. */

@@ -54,7 +54,8 @@ export class OpenObject {
     const claim = await context.claims.claim(object);
     const local = await bringToPosition(context.world, context.bucket, claim);
     context.localCopies.opened(local.path);
-    const database = ObjectDatabase.open(context.world.folder, local.path, context.settings);
+    const { running } = context;
+    const database = ObjectDatabase.open(context.world.folder, local.path, context.settings, { running });
     try {
       return new OpenObject(context, claim, database, local.ledger, events);
     } catch (error) {

@@ -3,6 +3,7 @@ import { asMoonportError } from "../errors.js";
 import type { Caller, LuaClass } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
 import { CallHost, type HostContext, type HostFile } from "./call-host.js";
+import type { ObjectContext } from "./object-context.js";
 import { assertEnded, type LuaStop, runLua } from "./run-lua.js";
 
 export interface Reading {
@@ -13,8 +14,14 @@ export interface Reading {
   readonly callId?: string | undefined;
 }
 
-/** @throws MoonportError what the method throws */
-export function runReading(context: HostContext, file: HostFile, reading: Reading): PlainValue | Promise<PlainValue> {
+/** @throws MoonportError `quarantined`, what the method throws */
+export function runReading(
+  context: HostContext & Pick<ObjectContext, "quarantine">,
+  file: HostFile,
+  reading: Reading,
+): PlainValue | Promise<PlainValue> {
+  const refusal = context.quarantine.refusal(file.object, reading.method);
+  if (refusal !== undefined) throw refusal;
   const host = new CallHost(context, file, reading.caller, "read", { callId: reading.callId });
   const conclude = (stop: LuaStop): PlainValue => {
     const end = assertEnded(stop);

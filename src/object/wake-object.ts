@@ -4,12 +4,14 @@
  */
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { LuaClass, LuaEntry } from "../lua/contract.js";
-import { applyMigrations } from "../store/migrations.js";
 import type { CallHost } from "./call-host.js";
+import { migrateObject } from "./migrate-object.js";
+import type { ObjectContext } from "./object-context.js";
 import type { OpenObject } from "./open-object.js";
 import type { LuaEnd } from "./run-lua.js";
 
 export interface WakeParts {
+  readonly context: Pick<ObjectContext, "running" | "quarantine">;
   readonly open: OpenObject;
   readonly lua: LuaClass;
   /** Already served calls in this residency, under another version of the class. */
@@ -18,11 +20,11 @@ export interface WakeParts {
   newHost(): CallHost;
 }
 
-/** @throws MoonportError `migration_mismatch`, `migration_failed`, `hook_failed`; the caller rolls back */
+/** @throws MoonportError `quarantined`, `migration_mismatch`, `migration_failed`, `hook_failed`; the caller rolls back */
 export async function wakeObject(parts: WakeParts): Promise<CallHost[]> {
   const { open, lua } = parts;
   const { meta } = open.tables;
-  applyMigrations(open.database, meta, lua);
+  migrateObject(parts.context, open.object, open, lua);
   const hosts: CallHost[] = [];
   if (meta.get("created") !== true) {
     meta.set("created", true);
@@ -36,6 +38,8 @@ export async function wakeObject(parts: WakeParts): Promise<CallHost[]> {
 }
 
 async function runHook(parts: WakeParts, name: "on_create" | "on_wake"): Promise<CallHost> {
+  const refusal = parts.context.quarantine.refusal(parts.open.object, name);
+  if (refusal !== undefined) throw refusal;
   const host = parts.newHost();
   const end = await parts.run({ kind: "hook", name }, host);
   host.close();

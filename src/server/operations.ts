@@ -11,6 +11,7 @@ import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
 import { SEQ_HEADER } from "../wire/http-headers.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
+import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
 import { callIdOf, timeoutOf } from "./request-headers.js";
@@ -50,9 +51,11 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
     case "inspect":
     case "sql":
     case "destroy":
+    case "quarantine_clear":
       return (principal) => principal.check({ right: "admin", ...targetOf(route.object) });
     case "status":
     case "classes":
+    case "quarantine":
       return (principal) => principal.check({ right: "admin" });
   }
 }
@@ -92,6 +95,12 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       const object = identity(route.object);
       await node.destroy(object);
       return json({ destroyed: object.id });
+    }
+    case "quarantine":
+      return json({ methods: await node.quarantine() });
+    case "quarantine_clear": {
+      const method = clearedMethod(bodyValue(context, request));
+      return json({ cleared: await node.clearQuarantine(identity(route.object), method) });
     }
   }
 }
@@ -148,6 +157,13 @@ async function sql(context: OperationsContext, object: ObjectIdentity, request: 
   if (!Array.isArray(parameters)) throw MoonportError.of("bad_request", "parameters is an array");
   const { columns, rows } = await context.node.sql(object, body.statement, parameters.map(sqlParameter));
   return values({ columns: [...columns], rows: rows.map((row) => [...row]) });
+}
+
+function clearedMethod(body: PlainValue | undefined): string {
+  const method = isTable(body) ? body.method : undefined;
+  if (typeof method !== "string") throw MoonportError.of("bad_request", 'the body is {"method": "..."}');
+  if (method !== ROW_ENTRY) checkMethodName(method);
+  return method;
 }
 
 function sqlParameter(value: PlainValue, index: number): SqlValue {

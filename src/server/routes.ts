@@ -26,10 +26,12 @@ export type Route =
   | { readonly kind: "store_get"; readonly object: ObjectPath; readonly key: string }
   | { readonly kind: "store_list"; readonly object: ObjectPath; readonly prefix: string }
   | { readonly kind: "sql"; readonly object: ObjectPath }
-  | { readonly kind: "destroy"; readonly object: ObjectPath };
+  | { readonly kind: "destroy"; readonly object: ObjectPath }
+  | { readonly kind: "quarantine" }
+  | { readonly kind: "quarantine_clear"; readonly object: ObjectPath };
 
-const ADMIN_NODE_ROUTES = ["status", "classes"] as const;
-const ADMIN_OBJECT_ROUTES = { inspect: "GET", store: "GET", sql: "POST", destroy: "POST" } as const;
+const ADMIN_NODE_ROUTES = ["status", "classes", "quarantine"] as const;
+const ADMIN_OBJECT_ROUTES = { inspect: "GET", store: "GET", sql: "POST", destroy: "POST", quarantine: "POST" } as const;
 
 /** @throws MoonportError `route_not_found`, `method_not_allowed`, `bad_request`, `bad_option` */
 export function routeOf(line: RequestLine): Route {
@@ -60,16 +62,18 @@ function callRoute(line: RequestLine, segments: readonly string[]): Route {
 
 function adminRoute(line: RequestLine, segments: readonly string[]): Route {
   const [name = "", ...rest] = segments;
-  if (rest.length === 0 && (name === "status" || name === "classes")) {
+  const ofNode = ADMIN_NODE_ROUTES.find((one) => one === name);
+  if (rest.length === 0 && ofNode !== undefined) {
     allowMethods(line, ["GET"]);
     checkParameters(line, []);
-    return { kind: name };
+    return { kind: ofNode };
   }
   if (rest.length !== 3 || !Object.hasOwn(ADMIN_OBJECT_ROUTES, name)) throw adminNotFound(line.url, name);
   const kind = name as keyof typeof ADMIN_OBJECT_ROUTES;
   allowMethods(line, [ADMIN_OBJECT_ROUTES[kind]]);
   checkParameters(line, kind === "store" ? ["key", "prefix"] : []);
   const object = objectPath(rest);
+  if (kind === "quarantine") return { kind: "quarantine_clear", object };
   if (kind !== "store") return { kind, object };
   const key = line.query.get("key");
   if (key === null) return { kind: "store_list", object, prefix: line.query.get("prefix") ?? "" };

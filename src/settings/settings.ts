@@ -22,6 +22,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 const DAY_MS = 86_400_000;
+const STALL_MS_MIN = 100;
 
 const wait = (defaultMs: number, min: number, max: number, meaning: string): SettingEntry => ({
   default: defaultMs,
@@ -157,6 +158,18 @@ export const SETTINGS = {
     MIB,
     1024 * GIB,
     "Local copies of objects that are not resident; the oldest go first.",
+  ),
+  NODE_STALL_MS: wait(
+    10_000,
+    0,
+    600_000,
+    "A node whose main thread is silent for this long, in a statement that does not end for instance, says where and ends its process. 0 turns the watchdog off; else at least 100.",
+  ),
+  QUARANTINE_STALLS: count(
+    2,
+    1,
+    20,
+    "Stalls of one method of one object after which calls of it answer quarantined until an operator clears it.",
   ),
   METHOD_BUDGET_MS: wait(1_000, 1, 60_000, "Running time of one method; waiting does not count."),
   METHOD_SLICE_MS: wait(5, 1, 1_000, "Longest stretch a method runs before the node's other work gets its turn."),
@@ -305,6 +318,12 @@ export function resolveSettings(overrides: Readonly<Record<string, string | numb
     throw MoonportError.of(
       "bad_setting",
       "OBJECT_SHIP_RESERVED must be below OBJECT_SHIP_CONCURRENCY, or background flights never leave",
+    );
+  }
+  if (settings.NODE_STALL_MS > 0 && settings.NODE_STALL_MS < STALL_MS_MIN) {
+    throw MoonportError.of(
+      "bad_setting",
+      `NODE_STALL_MS is 0 or at least ${STALL_MS_MIN}, or a node ends itself over a pause of its garbage collector`,
     );
   }
   return settings;

@@ -38,6 +38,16 @@ export class ObjectKeys {
   }
 }
 
+/**
+ * What is known of the stalls of one method of one object. Not under the object's own prefix: a node has to know all of them
+ * before it serves anything, in one listing, and the object's keys are its owner's alone to write.
+ */
+export const POISON_PREFIX = "poison/";
+
+export function poisonKey(object: ObjectIdentity, entry: string): string {
+  return `${POISON_PREFIX}${object.app}/${object.className}/${encodeKey(object.key)}/${encodeKey(entry)}`;
+}
+
 /** Reads a segment's or snapshot's key back; undefined for any other key. */
 export function parseBodyKey(key: string): { readonly epoch: number; readonly toSeq: number } | undefined {
   const match = /\/e(\d+)\/(?:\d+-)?(\d+)\.(?:seg|snap)$/.exec(key);

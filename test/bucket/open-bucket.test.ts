@@ -4,10 +4,10 @@ import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { openBucket } from "../../src/bucket/open-bucket.js";
 import { probeBucket } from "../../src/bucket/probe.js";
 import { SqliteBucket } from "../../src/bucket/sqlite-bucket.js";
-import { workerFile } from "../../src/bucket/worker-file.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { realWorld } from "../../src/world/real-world.js";
+import { workerFile } from "../../src/world/worker-file.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 
 const world = realWorld("/nonexistent", silentLogger);

@@ -11,6 +11,7 @@ import type {
   Inspection,
   NodeApi,
   NodeStatus,
+  QuarantineEntry,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -27,6 +28,7 @@ export class FakeNode implements NodeApi {
   });
   readonly stores = new Map<string, Map<string, PlainValue>>();
   readonly destroyed: string[] = [];
+  quarantined: QuarantineEntry[] = [];
   ready = true;
   writesLand = true;
   answer: (request: CallRequest) => Promise<CallReply> | CallReply = ({ args }) => ({ value: [...args] });
@@ -84,6 +86,16 @@ export class FakeNode implements NodeApi {
 
   async classes(): Promise<readonly ClassInfo[]> {
     return [{ app: "default", name: "Echo", version: "v1", methods: [{ name: "say", kind: "write" }] }];
+  }
+
+  async quarantine(): Promise<readonly QuarantineEntry[]> {
+    return this.quarantined;
+  }
+
+  async clearQuarantine({ id }: ObjectIdentity, method: string): Promise<boolean> {
+    const known = this.quarantined.length;
+    this.quarantined = this.quarantined.filter((one) => one.object !== id || one.method !== method);
+    return this.quarantined.length < known;
   }
 
   async status(): Promise<NodeStatus> {
