@@ -64,6 +64,8 @@ export class Burst {
   readonly #lua: LuaClass;
   readonly #mailbox: Mailbox<Work>;
   readonly #awakeAs: string | undefined;
+  /** What the burst waits for before it may write; undefined when no read beside the mailbox is under way. */
+  readonly #readsUnderWay: () => Promise<void> | undefined;
   readonly #outcomes: Outcome[] = [];
   readonly #events: EmittedEvent[] = [];
   #seqs = 0;
@@ -81,7 +83,9 @@ export class Burst {
     lua: LuaClass,
     mailbox: Mailbox<Work>,
     awakeAs: string | undefined,
+    readsUnderWay: () => Promise<void> | undefined,
   ) {
+    this.#readsUnderWay = readsUnderWay;
     this.#context = context;
     this.#open = open;
     this.#lua = lua;
@@ -123,7 +127,7 @@ export class Burst {
       database.savepoint();
       running.mark = database.writeMark;
       this.#current = work;
-      const stop = runLua(this.#context.world, running.invocation, () => this.#assertUnbroken(), answer);
+      const stop = runLua(this.#context.world, running.invocation, () => this.#mayGoOn(), answer);
       this.#took(this.#stopped(work, running, stop instanceof Promise ? await stop : stop));
       return this.#finish(false);
     } catch (error) {
@@ -165,6 +169,7 @@ export class Burst {
         this.#rowAsked = true;
         continue;
       }
+      for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
       // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
       this.#current = work;
       const running = this.#perform(work, isBehind);
@@ -193,7 +198,7 @@ export class Burst {
     if (poison !== undefined) return { kind: "failed", work, error: poison };
     this.#open.database.savepoint();
     const running = this.#begin(work);
-    const stop = runLua(this.#context.world, running.invocation, () => this.#assertUnbroken());
+    const stop = runLua(this.#context.world, running.invocation, () => this.#mayGoOn());
     return stop instanceof Promise
       ? stop.then((late) => this.#stopped(work, running, late))
       : this.#stopped(work, running, stop);
@@ -328,8 +333,14 @@ export class Burst {
 
   #runToEnd(entry: LuaEntry, host: CallHost): LuaEnd | Promise<LuaEnd> {
     const invocation = this.#lua.start(entry, [], host);
-    const stop = runLua(this.#context.world, invocation, () => this.#assertUnbroken());
+    const stop = runLua(this.#context.world, invocation, () => this.#mayGoOn());
     return stop instanceof Promise ? stop.then(assertEnded) : assertEnded(stop);
+  }
+
+  /** Reads beside the mailbox that are between two slices must not see what this call is about to write. */
+  #mayGoOn(): Promise<void> | undefined {
+    this.#assertUnbroken();
+    return this.#readsUnderWay();
   }
 
   #assertUnbroken(): void {

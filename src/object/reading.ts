@@ -30,6 +30,6 @@ export function runReading(
     return end.value;
   };
   const invocation = reading.lua.start({ kind: "method", name: reading.method }, reading.args, host);
-  const stop = runLua(context.world, invocation, () => {});
+  const stop = runLua(context.world, invocation, () => undefined);
   return stop instanceof Promise ? stop.then(conclude) : conclude(stop);
 }

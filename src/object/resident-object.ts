@@ -50,7 +50,7 @@ export class ResidentObject implements FileHolder {
   #activeReads = 0;
   /** Reads that wait for a writer's end. */
   #waitingReads: (() => void)[] = [];
-  #burstWaitsForReads = false;
+  #writerWaits = false;
   #activityWaiters: (() => void)[] = [];
 
   /** @param used called at every use, so that the residents stay in order of last use */
@@ -170,11 +170,15 @@ export class ResidentObject implements FileHolder {
   }
 
   async #runBurst(open: OpenObject): Promise<void> {
-    await this.#readsHaveEnded();
+    for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
     const lua = this.#context.catalog.classOf(this.object.app, this.object.className);
-    const burst = new Burst(this.#context, open, lua, this.#mailbox, this.#awakeAs);
+    const burst = this.#newBurst(open, lua);
     let waiting = await this.#transact(open, lua, burst, () => burst.run());
     while (waiting !== undefined) waiting = await this.#goOn(open, waiting);
+  }
+
+  #newBurst(open: OpenObject, lua: LuaClass): Burst {
+    return new Burst(this.#context, open, lua, this.#mailbox, this.#awakeAs, () => this.#readsUnderWay());
   }
 
   /** The call that waits gets its answer and goes on; nothing else of the mailbox runs before it has ended (O1). */
@@ -183,9 +187,9 @@ export class ResidentObject implements FileHolder {
       this.#asking = new Asking(this.#context, open, waiting);
       const answer = await this.#asking.answer();
       this.#asking = undefined;
-      await this.#readsHaveEnded();
+      for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
       if (this.#state.kind === "open" && this.#state.open === open) {
-        const burst = new Burst(this.#context, open, waiting.lua, this.#mailbox, this.#awakeAs);
+        const burst = this.#newBurst(open, waiting.lua);
         return await this.#transact(open, waiting.lua, burst, () => burst.goOn(waiting, answer));
       }
       waiting.work.reject(residencyEnded(this.object.id, answer.kind === "failed" ? answer.error : undefined));
@@ -367,7 +371,7 @@ export class ResidentObject implements FileHolder {
   }
 
   #mustWaitForWriter(): boolean {
-    return this.#burstWaitsForReads || this.#burst?.hasWritten === true;
+    return this.#writerWaits || this.#burst?.hasWritten === true;
   }
 
   /** @throws MoonportError `mailbox_full` */
@@ -387,11 +391,13 @@ export class ResidentObject implements FileHolder {
     for (const run of waiting) run();
   }
 
-  /** A writer begins once the reads under way have ended; none begins meanwhile, or it would wait for ever. */
-  async #readsHaveEnded(): Promise<void> {
-    this.#burstWaitsForReads = true;
-    while (this.#activeReads > 0) await this.#activityEnds();
-    this.#burstWaitsForReads = false;
+  /**
+   * What a writer waits for before it may write: undefined when no read is under way. One that needs several slices would
+   * else see writes that may yet be rolled back. None begins meanwhile, or the writer would wait for ever.
+   */
+  #readsUnderWay(): Promise<void> | undefined {
+    this.#writerWaits = this.#activeReads > 0;
+    return this.#writerWaits ? this.#activityEnds() : undefined;
   }
 
   /** Resolves when the task comes to rest or the last read under way ends. */

@@ -9,17 +9,18 @@ export type LuaEnd = Exclude<LuaStop, { kind: "wait" }>;
 
 /**
  * Answers in the same tick when the code stops within its first slice, which nearly every call does.
- * @param stillWanted asked before each further slice; a throw from it abandons the invocation
+ * @param mayGoOn asked before each further slice, and again after what it says to wait for; a throw from it abandons the
+ *   invocation
  * @param answer what the invocation waited for
  */
 export function runLua(
   world: Pick<World, "timers">,
   invocation: LuaInvocation,
-  stillWanted: () => void,
+  mayGoOn: () => Promise<void> | undefined,
   answer?: WaitAnswer,
 ): LuaStop | Promise<LuaStop> {
   const step = invocation.resume(answer);
-  return step.kind === "slice" ? resumeInSlices(world, invocation, stillWanted) : step;
+  return step.kind === "slice" ? resumeInSlices(world, invocation, mayGoOn) : step;
 }
 
 /** Of code whose host lets it wait for nothing. */
@@ -31,12 +32,12 @@ export function assertEnded(stop: LuaStop): LuaEnd {
 async function resumeInSlices(
   world: Pick<World, "timers">,
   invocation: LuaInvocation,
-  stillWanted: () => void,
+  mayGoOn: () => Promise<void> | undefined,
 ): Promise<LuaStop> {
   for (;;) {
     await yieldTurn(world);
     try {
-      stillWanted();
+      for (let wait = mayGoOn(); wait !== undefined; wait = mayGoOn()) await wait;
     } catch (error) {
       invocation.abandon();
       throw error;

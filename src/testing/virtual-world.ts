@@ -43,6 +43,8 @@ export class VirtualWorld implements World {
   readonly log: Logger;
   /** Steps of the wall clock, milliseconds; a test may change it at any time. */
   wallOffsetMs = 0;
+  /** Passes at each look at the monotonic clock, as if running code took time: long Lua calls then come in slices. */
+  lookCostMs = 0;
   readonly #options: VirtualWorldOptions;
   #revoked = false;
 
@@ -60,6 +62,7 @@ export class VirtualWorld implements World {
       },
       monotonicMs: () => {
         live();
+        if (this.lookCostMs > 0) time.pass(this.lookCostMs);
         return time.nowMs;
       },
     };

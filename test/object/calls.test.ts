@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { CallReply } from "../../src/node-api.js";
 import type { PlainValue } from "../../src/values.js";
 import { VirtualNode } from "../support/virtual-node.js";
 
@@ -236,11 +237,53 @@ describe("call ids", () => {
   });
 });
 
+describe("reads that need several slices", () => {
+  const Slow = `
+local Slow = class "Slow"
+function Slow:start() state.store.set("x", 0) end
+function Slow:fail(before, after)
+  local n = 0
+  for i = 1, before do n = n + i end
+  state.store.set("x", 1)
+  for i = 1, after do n = n + i end
+  error { code = "undone", message = "no" }
+end
+function Slow.read:x(before, after)
+  local n = 0
+  for i = 1, before do n = n + i end
+  local x = state.store.get("x")
+  for i = 1, after do n = n + i end
+  return { x, state.store.get("x") }
+end
+return Slow`;
+
+  it("never see what a writer beside them writes and undoes, whenever either begins", async () => {
+    const node = await VirtualNode.start({
+      classes: { Slow },
+      settings: { METHOD_SLICE_MS: 1, METHOD_BUDGET_MS: 60_000 },
+    });
+    await node.call("Slow/a", "start");
+    node.world.lookCostMs = 0.5;
+    for (let round = 0; round < 12; round++) {
+      const writer = node.start("Slow/a", "fail", [round * 4_000, 20_000]);
+      const readers: Promise<CallReply>[] = [];
+      for (let n = 0; n < 4; n++) {
+        await node.time.settleOnce();
+        readers.push(node.start("Slow/a", "x", [(n * 17_000) % 50_000, 20_000]));
+      }
+      const settled = await node.time.until(Promise.all([codeOf(writer), ...readers]));
+      expect(settled[0]).toBe("undone");
+      for (const reply of settled.slice(1)) expect(reply).toMatchObject({ value: [0, 0] });
+    }
+  });
+});
+
 describe("long calls", () => {
   it("give other objects their turn between slices, and reads of unwritten state too", async () => {
     const node = await start({ settings: { METHOD_SLICE_MS: 1, METHOD_BUDGET_MS: 60_000 } });
     await node.call("Ledger/slow", "write", "x");
     await node.call("Ledger/quick", "write", "x");
+    node.world.lookCostMs = 0.5;
     const order: string[] = [];
     const slow = node.start("Ledger/slow", "spin", [3_000_000]).then(() => order.push("slow"));
     const quick = node.start("Ledger/quick", "write", ["y"]).then(() => order.push("quick"));
