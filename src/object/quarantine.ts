@@ -112,7 +112,13 @@ async function takeNote({ folder, log }: Pick<World, "folder" | "log">, records:
 function blamedBy({ object, entry }: Stall): { readonly object: ObjectIdentity; readonly method: string } | undefined {
   if (object === undefined || entry === undefined || entry === CONSOLE_ENTRY) return undefined;
   const [app = "", className = "", ...key] = object.split("/");
-  return { object: identityOf(app, className, key.join("/")), method: entry };
+  try {
+    return { object: identityOf(app, className, key.join("/")), method: entry };
+  } catch (error) {
+    // The main thread wrote while it was read after all: no object has this name.
+    if (error instanceof MoonportError) return undefined;
+    throw error;
+  }
 }
 
 /** No method holds a line break. */

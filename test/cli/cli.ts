@@ -1,13 +1,14 @@
 /** The built command, run as a process of its own, as users run it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import fs from "node:fs";
+import os from "node:os";
 import path from "node:path";
 import readline from "node:readline";
 import { onTestFinished } from "vitest";
 import { packageRoot } from "../../cli/package-root.js";
 import { SETTING_NAMES } from "../../src/settings/settings.js";
 
-const MAIN = path.join(packageRoot, "dist", "cli", "main.js");
+export const MAIN = path.join(packageRoot, "dist", "cli", "main.js");
 if (!fs.existsSync(MAIN)) throw new Error("the command is not built: run npx tsc -p tsconfig.build.json first");
 
 export interface CliRun {
@@ -23,11 +24,7 @@ export interface CliOptions {
 
 export async function cli(options: CliOptions, ...words: string[]): Promise<CliRun> {
   const child = spawnCli(options, words);
-  const [stdout, stderr, code] = await Promise.all([
-    textOf(child.stdout),
-    textOf(child.stderr),
-    new Promise<number | null>((resolve) => child.on("close", resolve)),
-  ]);
+  const [stdout, stderr, code] = await Promise.all([textOf(child.stdout), textOf(child.stderr), exitOf(child)]);
   return { code, stdout, stderr };
 }
 
@@ -63,12 +60,8 @@ export class RunningCli {
         this.#wake();
       });
     }
-    this.exit = new Promise((resolve) => {
-      child.on("close", (code) => {
-        resolve(code);
-        this.#wake();
-      });
-    });
+    this.exit = exitOf(child);
+    void this.exit.then(() => this.#wake());
     onTestFinished(async () => {
       child.kill("SIGKILL");
       await this.exit;
@@ -93,7 +86,8 @@ export class RunningCli {
     for (;;) {
       const found = this.lines.find(wanted);
       if (found !== undefined) return found;
-      if (this.#child.exitCode !== null) throw new Error(`it ended (${this.#child.exitCode}): ${this.stderr}`);
+      if (this.#child.exitCode !== null || this.#child.signalCode !== null)
+        throw new Error(`it ended (${this.#child.exitCode}): ${this.stderr}`);
       await new Promise<void>((resolve) => this.#waiting.add(resolve));
     }
   }
@@ -120,6 +114,13 @@ function spawnCli({ cwd, env }: CliOptions, words: readonly string[]): ChildProc
     cwd,
     env: { ...Object.fromEntries(inherited), ...env },
     stdio: ["ignore", "pipe", "pipe"],
+  });
+}
+
+/** As a shell shows it: 128 and the number of the signal that ended it. */
+function exitOf(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve) => {
+    child.on("close", (code, signal) => resolve(signal === null ? code : 128 + os.constants.signals[signal]));
   });
 }
 

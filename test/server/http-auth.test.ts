@@ -110,6 +110,8 @@ describe("a door with tokens", () => {
   });
 });
 
+const BODIES: Readonly<Record<string, string>> = { sql: '{"statement":"select 1"}', quarantine: '{"method":"say"}' };
+
 describe("each route asks for its right", () => {
   const object = "default/Echo/lot-1";
   const routes = [
@@ -122,10 +124,12 @@ describe("each route asks for its right", () => {
     ["POST", `/v1/admin/destroy/${object}`, ["operator"]],
     ["GET", "/v1/admin/status", ["operator"]],
     ["GET", "/v1/admin/classes", ["operator"]],
+    ["GET", "/v1/admin/quarantine", ["operator"]],
+    ["POST", `/v1/admin/quarantine/${object}`, ["operator"]],
   ] as const;
 
   it.each(routes)("%s %s", async (method, path, allowed) => {
-    const body = path.includes("/sql/") ? '{"statement":"select 1"}' : undefined;
+    const body = path.includes(`/${object}`) && method === "POST" ? BODIES[path.split("/")[3] ?? ""] : undefined;
     for (const name of ["ada", "reader", "operator"]) {
       const { status } = await ask(open.port, method, path, body, as(name));
       expect([name, status]).toEqual([name, allowed.some((one) => one === name) ? 200 : 403]);

@@ -316,6 +316,32 @@ describe("the operator's routes", () => {
     expect(await codeOf(ask(open.port, "GET", `${store}?key=a&key=b`))).toBe("bad_request");
   });
 
+  it("list the quarantine and clear a method of it", async () => {
+    const say = {
+      object: "default/Echo/a/b",
+      method: "say",
+      quarantined: true,
+      stalls: 2,
+      lastAtMs: 1,
+      lastSilentMs: 2,
+    };
+    const row = { ...say, method: "directory.row" };
+    open.node.quarantined = [say, row];
+    const list = "/v1/admin/quarantine";
+    expect((await ask(open.port, "GET", list)).json).toEqual({ methods: [say, row] });
+    const clear = `${list}/${object}`;
+    expect((await ask(open.port, "POST", clear, '{"method":"say"}')).json).toEqual({ cleared: true });
+    expect((await ask(open.port, "POST", clear, '{"method":"say"}')).json).toEqual({ cleared: false });
+    expect((await ask(open.port, "POST", clear, '{"method":"directory.row"}')).json).toEqual({ cleared: true });
+    expect(open.node.quarantined).toEqual([]);
+    for (const wrong of ["[]", "{}", '{"method":1}']) {
+      expect(await codeOf(ask(open.port, "POST", clear, wrong))).toBe("bad_request");
+    }
+    expect(await codeOf(ask(open.port, "POST", clear, '{"method":"../x"}'))).toBe("bad_name");
+    expect(await codeOf(ask(open.port, "POST", list, "{}"))).toBe("method_not_allowed");
+    expect(await codeOf(ask(open.port, "GET", clear))).toBe("method_not_allowed");
+  });
+
   it("run a statement with parameters", async () => {
     const body = JSON.stringify({ statement: "select ?", parameters: [1, null, "x", { $bytes: "AQ==" }] });
     expect((await ask(open.port, "POST", `/v1/admin/sql/${object}`, body)).json.rows).toEqual([

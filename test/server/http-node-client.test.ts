@@ -47,6 +47,11 @@ describe("a node behind its HTTP door", () => {
     expect(await client.storeGet(object, "top")).toBeNull();
     expect(await client.storeGet(object, "other")).toBeUndefined();
     expect(await client.storeList(object, "t")).toEqual([["top", null]]);
+    const stalled = { object: object.id, method: "say", quarantined: true, stalls: 2, lastAtMs: 1, lastSilentMs: 2 };
+    open.node.quarantined = [stalled];
+    expect(await client.quarantine()).toEqual([stalled]);
+    expect(await client.clearQuarantine(object, "say")).toBe(true);
+    expect(await client.clearQuarantine(object, "say")).toBe(false);
     await client.destroy(object);
     expect(open.node.destroyed).toEqual([object.id]);
   });
