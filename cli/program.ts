@@ -13,6 +13,7 @@ import { addSettings } from "./commands/settings.js";
 import { addSql } from "./commands/sql.js";
 import { addStart } from "./commands/start.js";
 import { addSubscribe } from "./commands/subscribe.js";
+import { addTest } from "./commands/test.js";
 import { addToken } from "./commands/token.js";
 import { addUnit } from "./commands/unit.js";
 import { addSharedFlags } from "./context.js";
@@ -38,8 +39,8 @@ Example:
 ${exitCodesHelp()}`,
     );
   addSharedFlags(program);
-  for (const add of [addNew, addDev, addStart, addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy])
-    add(program);
+  for (const add of [addNew, addDev, addTest, addStart]) add(program);
+  for (const add of [addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy]) add(program);
   for (const add of [addSubscribe, addQuarantine, addClasses, addSettings, addToken]) add(program);
   return program;
 }

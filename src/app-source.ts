@@ -1,7 +1,7 @@
 /** The Lua files of one app, read from its folder. */
 import { MoonportError } from "./errors.js";
 import { checkAppName } from "./identity.js";
-import type { ClassSource, ModuleSource, UnitSource } from "./lua/contract.js";
+import type { ClassSource, ModuleSource, TestSource, UnitSource } from "./lua/contract.js";
 import type { Folder } from "./world/folder.js";
 
 /** A file that cannot be read as text. */
@@ -43,6 +43,21 @@ export function readAppSource(app: string, folder: Folder): AppSource {
   };
 }
 
+/**
+ * Files of the app's own tests: those named, or all of `tests/*.lua`.
+ * @throws MoonportError `bad_option` for a file that is not there, `class_invalid` for one that is no text, `storage_*`
+ */
+export function readTestSources(app: string, folder: Folder, files: readonly string[]): TestSource[] {
+  checkAppName(app);
+  const named = files.length > 0 ? files : luaFilesIn(folder, "tests");
+  return named.map((file) => {
+    if (folder.stat(file) === undefined) throw MoonportError.of("bad_option", `there is no ${file}`);
+    const read = readLuaFile(folder, file, "test");
+    if (!("text" in read)) throw read.error;
+    return { kind: "test", app, ...read };
+  });
+}
+
 /** `lib` and the folders in it. */
 export function moduleFolders(folder: Pick<Folder, "list" | "stat">, under = "lib", depth = 1): string[] {
   if (folder.stat(under)?.isDirectory !== true) return [];
@@ -60,20 +75,32 @@ function readLuaFiles(
 ): { files: LuaText[]; unreadable: UnreadableFile[] } {
   const files: LuaText[] = [];
   const unreadable: UnreadableFile[] = [];
-  const bases = folder.list(under).filter((name) => name.endsWith(".lua"));
-  for (const base of bases.sort()) {
-    const file = `${under}/${base}`;
-    const name = nameOf(file, kind);
-    const bytes = folder.readFile(file) ?? new Uint8Array();
-    const text = bytes.length > SOURCE_BYTES_MAX ? undefined : decodeUtf8(bytes);
-    if (text !== undefined) files.push({ name, file, text });
-    else unreadable.push({ kind, name, file, error: cannotRead(kind, file, bytes.length) });
+  for (const file of luaFilesIn(folder, under)) {
+    const read = readLuaFile(folder, file, kind);
+    if ("text" in read) files.push(read);
+    else unreadable.push({ kind, ...read });
   }
   return { files, unreadable };
 }
 
+function luaFilesIn(folder: Folder, under: string): string[] {
+  const bases = folder.list(under).filter((name) => name.endsWith(".lua"));
+  return bases.sort().map((base) => `${under}/${base}`);
+}
+
+function readLuaFile(
+  folder: Folder,
+  file: string,
+  kind: UnreadableFile["kind"] | "test",
+): LuaText | Omit<UnreadableFile, "kind"> {
+  const name = nameOf(file, kind);
+  const bytes = folder.readFile(file) ?? new Uint8Array();
+  const text = bytes.length > SOURCE_BYTES_MAX ? undefined : decodeUtf8(bytes);
+  return text === undefined ? { name, file, error: cannotRead(kind, file, bytes.length) } : { name, file, text };
+}
+
 /** `classes/Auction.lua` is `Auction`, `lib/money/rates.lua` is `money.rates`. */
-function nameOf(file: string, kind: UnreadableFile["kind"]): string {
+function nameOf(file: string, kind: UnreadableFile["kind"] | "test"): string {
   const inFolder = file.slice(file.indexOf("/") + 1, -".lua".length);
   return kind === "module" ? inFolder.replaceAll("/", ".") : inFolder;
 }
@@ -86,7 +113,7 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-function cannotRead(kind: UnreadableFile["kind"], file: string, bytes: number): MoonportError {
+function cannotRead(kind: UnreadableFile["kind"] | "test", file: string, bytes: number): MoonportError {
   const why =
     bytes > SOURCE_BYTES_MAX ? `has ${bytes} bytes; a ${kind} file may have ${SOURCE_BYTES_MAX}` : "is not UTF-8 text";
   return MoonportError.of(kind === "unit" ? "unit_invalid" : "class_invalid", `${file} ${why}`, { details: { file } });

@@ -22,7 +22,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["realtime", "units", "auth"],
   ["node-options", "node-file", "client", "testing"],
   ["server", "node"],
-  ["announced-node", "embed", "moonport", "index"],
+  ["announced-node", "app-tests", "embed", "moonport", "index"],
 ];
 
 /** Folders of one layer that may not see each other. */

@@ -205,6 +205,20 @@ export interface ModuleSource {
   readonly text: string;
 }
 
+/** A file of the app's own tests. */
+export interface TestSource {
+  readonly kind: "test";
+  readonly app: string;
+  /** The file's base name. */
+  readonly name: string;
+  /** As errors show it: `tests/auction.lua`. */
+  readonly file: string;
+  readonly text: string;
+}
+
+/** A test asks whoever runs it by calls to this class, which no app can have: `advance`, `restart`, `events`, `unit`, `call_as`. */
+export const TEST_RUNNER = "test";
+
 export interface LoadedModule {
   readonly name: string;
   readonly file: string;

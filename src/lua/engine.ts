@@ -23,6 +23,7 @@ import type {
   LuaUnit,
   MethodKind,
   ModuleSource,
+  TestSource,
   UnitSource,
 } from "./contract.js";
 import { LuaErrors } from "./errors.js";
@@ -35,6 +36,7 @@ import { asFileInvalid } from "./lua-file.js";
 import { Modules } from "./modules.js";
 import { Runtime } from "./runtime.js";
 import { type Globals, installLua } from "./sandbox.js";
+import { type LoadedTest, loadTestFile } from "./test-loader.js";
 import { ThreadPool } from "./thread-pool.js";
 import { type LoadedUnit, loadUnitFile } from "./unit-loader.js";
 import { Values } from "./values.js";
@@ -49,11 +51,17 @@ export interface LuaEngineOptions {
   readonly stepsPerLook?: number;
 }
 
-export function createLuaEngine(options: LuaEngineOptions): LuaEngine {
+/** An engine that also runs an app's own tests. */
+export interface TestEngine extends LuaEngine {
+  /** @throws MoonportError `class_invalid` */
+  loadTests(source: TestSource, knownClasses: readonly string[], modules: LuaModules): readonly LoadedTest[];
+}
+
+export function createLuaEngine(options: LuaEngineOptions): TestEngine {
   return new Engine(options);
 }
 
-class Engine implements LuaEngine {
+class Engine implements TestEngine {
   readonly #machine: Machine;
   readonly #globals: Globals = new Map();
   readonly #references: References;
@@ -99,6 +107,16 @@ class Engine implements LuaEngine {
     try {
       const loaded = loadUnitFile(this.#machine, source, globals, modules, this.#methodBudget(false));
       return new EngineUnit(source, loaded, this.#machine, () => this.#methodBudget(true));
+    } catch (thrown) {
+      throw asFileInvalid(source, thrown);
+    }
+  }
+
+  loadTests(source: TestSource, knownClasses: readonly string[], modules: LuaModules): readonly LoadedTest[] {
+    assert(modules instanceof Modules, "modules come from the engine");
+    const globals = this.#withClasses(knownClasses);
+    try {
+      return loadTestFile(this.#machine, source, globals, modules, (inSlices) => this.#methodBudget(inSlices));
     } catch (thrown) {
       throw asFileInvalid(source, thrown);
     }

@@ -129,12 +129,23 @@ export class LuaErrors {
 
   /** File and line of the Lua code that a dead thread stood at, as `classes/Auction.lua:12`. */
   lineOf(thread: LuaState): string | undefined {
+    for (const { file, line } of this.#frames(thread)) return `${file}:${line}`;
+    return undefined;
+  }
+
+  /** The line of one file that a dead thread stood at, or was called from. */
+  lineIn(thread: LuaState, wanted: string): number | undefined {
+    for (const { file, line } of this.#frames(thread)) if (file === wanted) return line;
+    return undefined;
+  }
+
+  /** Where its functions of Lua stood, the innermost first. */
+  *#frames(thread: LuaState): Generator<{ readonly file: string; readonly line: number }> {
     for (let call: CallInfo | null = thread.ci; call !== null; call = call.previous) {
       if (call.func?.type !== TYPE.luaFunction) continue;
       const { source, lineinfo } = (call.func.value as LuaClosure).p;
-      return `${source ? this.#lossyText(source).slice(1) : "?"}:${lineinfo[call.l_savedpc - 1] ?? 0}`;
+      yield { file: source ? this.#lossyText(source).slice(1) : "?", line: lineinfo[call.l_savedpc - 1] ?? 0 };
     }
-    return undefined;
   }
 
   /** Lua's traceback of a thread that died, for the log. */

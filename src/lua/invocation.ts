@@ -29,7 +29,7 @@ export interface Machine {
 export interface InvocationPlan {
   readonly what: string;
   /** Whose code it is, for the log. */
-  readonly subject: "object" | "unit";
+  readonly subject: "object" | "unit" | "test";
   readonly id: string;
   /** The same for the watchdog: the object's id or nothing, and what of it runs. */
   readonly object: string;
@@ -43,6 +43,8 @@ export interface InvocationPlan {
   readonly objectHost?: CallHost;
   readonly methods: ReadonlyMap<string, unknown>;
   readonly budget: Budget;
+  /** Shown the thread as it stood when the code failed. */
+  threw?(thread: LuaState): void;
 }
 
 type State = "fresh" | "aside" | "waiting" | "ended";
@@ -153,6 +155,7 @@ export class Invocation implements LuaInvocation, RunningCall {
   #threw(): LuaStep {
     const { runtime, errors } = this.machine;
     const error = errors.toMoonport(this.thread.stack[this.thread.top - 1]);
+    this.plan.threw?.(this.thread);
     const named = this.#named();
     if (error.source === "class") {
       // A refusal that the class intends; they are many, and a traceback costs more than the call.
@@ -169,6 +172,7 @@ export class Invocation implements LuaInvocation, RunningCall {
     // The traceback is made with the budget gone, or it would be killed as well.
     meter.reset();
     const error = errors.killed(kind, this.plan.what);
+    this.plan.threw?.(this.thread);
     const named = this.#named();
     runtime.log.warn({ ...named, code: error.code, kind, traceback: errors.traceback(this.thread) }, error.message);
     return this.#failed(error);

@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { asMoonportError, type ErrorOptionsBag, MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
 import type { Budget } from "./budget.js";
-import type { ClassSource, ModuleSource, UnitSource } from "./contract.js";
+import type { ClassSource, ModuleSource, TestSource, UnitSource } from "./contract.js";
 import { meter } from "./fengari/meter.js";
 import {
   type LuaClosure,
@@ -24,7 +24,7 @@ import type { Machine } from "./invocation.js";
 import { argument, isString, latin1 } from "./runtime.js";
 import { type Globals, REMOVED } from "./sandbox.js";
 
-export type LuaSource = ClassSource | UnitSource | ModuleSource;
+export type LuaSource = ClassSource | UnitSource | ModuleSource | TestSource;
 
 const encoder = new TextEncoder();
 

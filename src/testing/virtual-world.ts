@@ -106,6 +106,13 @@ export class VirtualWorld implements World {
     return new VirtualWorld({ ...this.#options, root: next, seed });
   }
 
+  /** Ends this world for good: as {@link crash}, with nothing after it. The folder is removed. */
+  revoke(): void {
+    this.#revoked = true;
+    this.folder.closeDatabases();
+    fs.rmSync(this.#options.root, { recursive: true, force: true });
+  }
+
   #assertLive(): void {
     if (this.#revoked) throw new WorldRevoked();
   }

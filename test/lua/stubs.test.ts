@@ -6,6 +6,7 @@ import { installMoonport } from "../../src/lua/globals/moonport.js";
 import { unitFunctions } from "../../src/lua/globals/outside.js";
 import { Runtime } from "../../src/lua/runtime.js";
 import { type Globals, installLua } from "../../src/lua/sandbox.js";
+import { TEST_GLOBALS } from "../../src/lua/test-loader.js";
 import { ThreadPool } from "../../src/lua/thread-pool.js";
 import { Values } from "../../src/lua/values.js";
 import { silentLogger } from "../../src/world/logger.js";
@@ -42,7 +43,7 @@ function moonportNames(): string[] {
     names.push(name);
     if (value.type === TYPE.table) walk(name, value.value as Table);
   }
-  return [...names, ...Object.keys(unitFunctions(machine)), "class", "caller", "random"];
+  return [...names, ...Object.keys(unitFunctions(machine)), ...TEST_GLOBALS, "class", "caller", "random"];
 }
 
 function declared(name: string): boolean {

@@ -308,3 +308,45 @@ function log.warn(...) end
 
 ---@param ... any
 function log.error(...) end
+
+-- Tests, in tests/*.lua ---------------------------------------------------------------------------------------------------
+
+---A test, run by `moonport test` on a node of its own. Call objects as anywhere: `Auction("lot-42"):bid("ada", 25)`.
+---@param name string
+---@param body fun()
+function test(name, body) end
+
+---@class moonport.Expectation
+---@field equals fun(self: moonport.Expectation, value: any) the same value; tables by what is in them
+---@field differs fun(self: moonport.Expectation, value: any)
+---@field near fun(self: moonport.Expectation, number: number, within?: number) within 1e-9 when left out
+---@field truthy fun(self: moonport.Expectation)
+---@field falsy fun(self: moonport.Expectation)
+---@field matches fun(self: moonport.Expectation, pattern: string)
+---@field fails fun(self: moonport.Expectation, code?: string): any of a function: that it throws; returns what it threw
+
+---@param value any
+---@return moonport.Expectation
+function expect(value) end
+
+---Lets time pass on the node.
+---@param duration moonport.Duration
+function advance(duration) end
+
+---Crashes the node and opens it again.
+function restart() end
+
+---What the object has told so far.
+---@param object string|moonport.Reference "Class/key" or a reference
+---@return { number: integer, name: string, data: any }[]
+function events(object) end
+
+---Runs a unit.
+---@param name string
+---@param request? { method?: string, path?: string, query?: table, headers?: table, body?: any }
+---@return { status: integer, headers: table<string, string>, body: any }
+function unit(name, request) end
+
+---Who calls from here on: `caller` of the methods.
+---@param who { id?: string, claims?: table }
+function call_as(who) end
