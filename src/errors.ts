@@ -85,7 +85,10 @@ export const ERROR_CODES = {
 
   method_error: byClass(500, "The method threw a plain error, or hit a Lua runtime error."),
   budget_exceeded: byClass(500, "The method used up its time, memory or depth."),
-  class_invalid: byClass(500, "A file of classes, modules or tests does not compile, or does not return what it should."),
+  class_invalid: byClass(
+    500,
+    "A file of classes, modules or tests does not compile, or does not return what it should.",
+  ),
   unit_invalid: byClass(500, "The unit's file does not compile or does not return a function."),
   unit_response_invalid: byClass(500, "The unit returned a status, header or body that no response can have."),
   not_in_unit: byClass(500, "A unit used what only methods of objects have."),
