@@ -12,6 +12,7 @@ import { Calls } from "./groups/calls.js";
 import { Floors } from "./groups/floors.js";
 import { LuaRows } from "./groups/lua.js";
 import { measureMemory, memoryRows } from "./groups/memory.js";
+import { Slices } from "./groups/slices.js";
 import { Units } from "./groups/units.js";
 import { BENCH_FOLDER } from "./support/bench-node.js";
 import type { Amount, Case, Group } from "./support/case.js";
@@ -54,6 +55,7 @@ async function main(options: Options): Promise<void> {
       new LuaRows(options.folder),
       new Calls(options.folder),
       new Units(options.folder),
+      new Slices(options.folder),
     ],
   ];
   const all = passes.flat().flatMap((group) => group.cases);
