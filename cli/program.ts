@@ -1,6 +1,7 @@
 /** The command line as a whole: shared flags, one module per command, help that shows both. */
 import { Command } from "commander";
 import { addCall } from "./commands/call.js";
+import { addCheck } from "./commands/check.js";
 import { addClasses } from "./commands/classes.js";
 import { addDestroy } from "./commands/destroy.js";
 import { addDev } from "./commands/dev.js";
@@ -39,7 +40,7 @@ Example:
 ${exitCodesHelp()}`,
     );
   addSharedFlags(program);
-  for (const add of [addNew, addDev, addTest, addStart]) add(program);
+  for (const add of [addNew, addDev, addCheck, addTest, addStart]) add(program);
   for (const add of [addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy]) add(program);
   for (const add of [addSubscribe, addQuarantine, addClasses, addSettings, addToken]) add(program);
   return program;

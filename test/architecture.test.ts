@@ -16,17 +16,17 @@ const LAYERS: readonly (readonly string[])[] = [
     "wire/codec",
     "wire/client-frames",
   ],
-  ["app-source", "lua", "store", "bucket"],
+  ["app-source", "lua", "lint", "store", "bucket"],
   ["shipping"],
   ["object"],
   ["realtime", "units", "auth"],
   ["node-options", "node-file", "client", "testing"],
   ["server", "node"],
-  ["announced-node", "app-tests", "embed", "moonport", "index"],
+  ["announced-node", "app-tests", "app-check", "embed", "moonport", "index"],
 ];
 
 /** Folders of one layer that may not see each other. */
-const STRANGERS = [["lua", "store", "bucket"]];
+const STRANGERS = [["lua", "lint", "store", "bucket"]];
 
 const files = fs
   .readdirSync("src", { recursive: true, encoding: "utf8" })

@@ -4,7 +4,7 @@
  */
 import type { AppSource } from "../app-source.js";
 import type { Bucket } from "../bucket/bucket.js";
-import { MemoryBucket } from "../bucket/memory-bucket.js";
+import { openBucket } from "../bucket/open-bucket.js";
 import { MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
@@ -30,7 +30,7 @@ type SeenEvent = Extract<Observation, { kind: "event" }>;
 export class TestNode {
   readonly #options: TestNodeOptions;
   readonly #time = new VirtualTime();
-  readonly #bucket: MemoryBucket;
+  readonly #bucket: Bucket;
   readonly #events: SeenEvent[] = [];
   #world: VirtualWorld;
   #node: MoonportNode | undefined;
@@ -38,10 +38,11 @@ export class TestNode {
 
   private constructor(options: TestNodeOptions) {
     this.#options = options;
-    const { root, log } = options;
+    const { root, log, settings } = options;
     this.#world = new VirtualWorld({ time: this.#time, root, log });
     // In a world of its own: a node's crash does not touch it.
-    this.#bucket = new MemoryBucket(new VirtualWorld({ time: this.#time, root: `${root}-bucket`, seed: 2 }));
+    const cloud = new VirtualWorld({ time: this.#time, root: `${root}-bucket`, seed: 2 });
+    this.#bucket = openBucket("memory:", cloud, settings);
   }
 
   /** @throws MoonportError `class_invalid` with every file that does not load */
@@ -139,7 +140,7 @@ function bodyOf({ headers, body }: UnitResponse): PlainValue {
 }
 
 /** A node that stops takes its bucket with it; this one is there for the next. */
-function lasting(bucket: MemoryBucket): Bucket {
+function lasting(bucket: Bucket): Bucket {
   return {
     name: bucket.name,
     atomic: bucket.atomic,

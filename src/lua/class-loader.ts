@@ -18,7 +18,7 @@ const ENVIRONMENT_FROZEN =
 const SELF_FROZEN = "self.%s cannot be set: self is made anew for each call; keep state in state.store or state.sql";
 
 /** What only units have. */
-const ABSENT = {
+export const ABSENT = {
   settle: "only a unit settles; a method's reply waits for its own writes anyway",
   fetch: "only a unit reaches the network",
 };

@@ -219,6 +219,17 @@ export interface TestSource {
 /** A test asks whoever runs it by calls to this class, which no app can have: `advance`, `restart`, `events`, `unit`, `call_as`. */
 export const TEST_RUNNER = "test";
 
+export type LuaFileKind = "class" | "unit" | "module" | "test";
+
+/** Names and, for a table, the names of its fields. */
+export type NameTree = ReadonlyMap<string, NameTree | undefined>;
+
+export interface GlobalNames {
+  readonly known: NameTree;
+  /** What an author may look for, and why it is not there. */
+  readonly absent: Readonly<Record<string, string>>;
+}
+
 export interface LoadedModule {
   readonly name: string;
   readonly file: string;
@@ -252,6 +263,8 @@ export interface LuaEngine {
   loadClass(source: ClassSource, knownClasses: readonly string[], modules?: LuaModules): LuaClass;
   /** As `loadClass`. @throws MoonportError `unit_invalid` */
   loadUnit(source: UnitSource, knownClasses: readonly string[], modules?: LuaModules): LuaUnit;
+  /** The globals of a kind of file, without the app's classes. */
+  names(kind: LuaFileKind): GlobalNames;
   /** Drops pooled states; invocations under way must have ended. */
   close(): void;
 }

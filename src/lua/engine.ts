@@ -14,9 +14,11 @@ import type {
   CallHost,
   ClassSource,
   CodeHost,
+  GlobalNames,
   LuaClass,
   LuaEngine,
   LuaEntry,
+  LuaFileKind,
   LuaInvocation,
   LuaLimits,
   LuaModules,
@@ -34,6 +36,7 @@ import { References } from "./globals/references.js";
 import { Invocation, type Machine } from "./invocation.js";
 import { asFileInvalid } from "./lua-file.js";
 import { Modules } from "./modules.js";
+import { globalNames } from "./names.js";
 import { Runtime } from "./runtime.js";
 import { type Globals, installLua } from "./sandbox.js";
 import { type LoadedTest, loadTestFile } from "./test-loader.js";
@@ -120,6 +123,10 @@ class Engine implements TestEngine {
     } catch (thrown) {
       throw asFileInvalid(source, thrown);
     }
+  }
+
+  names(kind: LuaFileKind): GlobalNames {
+    return globalNames(this.#machine, this.#globals, kind);
   }
 
   close(): void {

@@ -28,7 +28,7 @@ import { textOf } from "./values.js";
 
 const MODULE_FROZEN = "%s: what a module returns is shared by all that require it and cannot be changed";
 const ENVIRONMENT_FROZEN = "assignment to the global '%s': write `local %s`, and return what others are to use";
-const ABSENT = { class: "a module is no class; classes are in classes/" };
+export const ABSENT = { class: "a module is no class; classes are in classes/" };
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$/;
 
 type State =

@@ -20,7 +20,7 @@ import type { Globals } from "./sandbox.js";
 import { waitFor } from "./waits.js";
 
 /** What only methods and units have. */
-const ABSENT = {
+export const ABSENT = {
   state: "a test looks at objects from outside: call their methods",
   emit: 'events are an object\'s; events("Class/key") lists those of an object',
   schedule: "timers are an object's; call a method that schedules",

@@ -12,7 +12,7 @@ const UNIT_FROZEN = "%s: the tables of a unit's file are shared by all requests 
 const ENVIRONMENT_FROZEN = "assignment to the global '%s': write `local %s`, and keep what must last in an object";
 
 /** What only methods have. */
-const ABSENT = {
+export const ABSENT = {
   state: "a unit has no state of its own; call an object that has",
   emit: "events are an object's; call a method that emits",
   schedule: "timers are an object's; call a method that schedules",

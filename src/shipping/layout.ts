@@ -1,6 +1,6 @@
 /** Where things stand in the bucket and in the data folder: every key and file name is made here. */
 import { createHash } from "node:crypto";
-import { type ObjectIdentity, partitionOf } from "../identity.js";
+import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
 
 export const FLEET_KEY = "fleet.json";
 /** Written by every node to see whether writes land; what stands there means nothing. */
@@ -46,6 +46,18 @@ export const POISON_PREFIX = "poison/";
 
 export function poisonKey(object: ObjectIdentity, entry: string): string {
   return `${POISON_PREFIX}${object.app}/${object.className}/${encodeKey(object.key)}/${encodeKey(entry)}`;
+}
+
+/** What the keys of a class's objects begin with. */
+export function classPrefix(app: string, className: string): string {
+  return `objects/${app}/${className}/`;
+}
+
+/** Whose key it is; undefined for any other key. */
+export function objectOfKey(key: string): ObjectIdentity | undefined {
+  const [, app, className, encoded] = /^objects\/([^/]+)\/([^/]+)\/[0-9a-f]{2}\/([^/]+)\//.exec(key) ?? [];
+  if (app === undefined || className === undefined || encoded === undefined) return undefined;
+  return identityOf(app, className, decodeURIComponent(encoded));
 }
 
 /** Reads a segment's or snapshot's key back; undefined for any other key. */

@@ -74,11 +74,7 @@ export class ObjectDatabase extends ObjectConnection {
   /** @throws MoonportError `sql_refused`, `sql_error`, `read_only`, `bad_value`, `call_doomed`, `object_full`, `storage_*` */
   exec(sql: string, parameters: SqlParameters, mode: AccessMode = "method"): ExecResult {
     const statement = this.#prepared(sql, mode);
-    if (statement.kind === "select") {
-      throw MoonportError.of("sql_error", "the statement only reads; exec would drop its rows", {
-        hint: "use one, all or each",
-      });
-    }
+    assertWriting(statement);
     this.assertOpen();
     const bindings = bind(statement.shape, parameters);
     if (statement.returnsRows) {
@@ -138,6 +134,16 @@ export class ObjectDatabase extends ObjectConnection {
     return cursor;
   }
 
+  /**
+   * Whether a statement could run here by this call, without running it.
+   * @throws MoonportError `sql_refused`, `sql_error`, `read_only`
+   */
+  check(sql: string, call: "exec" | "one" | "all" | "each", mode: AccessMode = "method"): void {
+    const statement = this.#prepared(sql, mode);
+    if (call === "exec") assertWriting(statement);
+    else assertRows(statement);
+  }
+
   /** Runs the statements of one migration in the open transaction. */
   migrate(sql: string): void {
     this.assertOpen();
@@ -171,11 +177,7 @@ export class ObjectDatabase extends ObjectConnection {
   #preparedWithRows(sql: string, mode: AccessMode): PreparedSql {
     const statement = this.#prepared(sql, mode);
     if (statement.kind === "write") this.assertOpen();
-    if (!statement.returnsRows) {
-      throw MoonportError.of("sql_error", "the statement returns no rows", {
-        hint: "use exec, or add RETURNING",
-      });
-    }
+    assertRows(statement);
     return statement;
   }
 
@@ -291,4 +293,16 @@ function takeRow(row: unknown[]): row is SqlValue[] {
     if (value instanceof Uint8Array) row[index] = new Uint8Array(value);
   }
   return true;
+}
+
+function assertWriting(statement: PreparedSql): void {
+  if (statement.kind !== "select") return;
+  throw MoonportError.of("sql_error", "the statement only reads; exec would drop its rows", {
+    hint: "use one, all or each",
+  });
+}
+
+function assertRows(statement: PreparedSql): void {
+  if (statement.returnsRows) return;
+  throw MoonportError.of("sql_error", "the statement returns no rows", { hint: "use exec, or add RETURNING" });
 }

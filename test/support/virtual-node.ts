@@ -172,7 +172,7 @@ export class VirtualNode {
   }
 }
 
-function appOf(
+export function appOf(
   classes: Readonly<Record<string, string>>,
   units: Readonly<Record<string, string>> = {},
   modules: Readonly<Record<string, string>> = {},
