@@ -1,49 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { MoonportError } from "../../src/errors.js";
-import type { LuaEngine } from "../../src/lua/contract.js";
 import { evaluate, FakeHost, failure, loadThing, makeEngine, run, SteppingClock, step } from "./support/fake-host.js";
 
 const MANY_STEPS = { limits: { instructionsMax: 200_000 } };
 
-function killKind(code: string, engine: LuaEngine = makeEngine(MANY_STEPS)): unknown {
-  const error = failure(code, engine) as MoonportError;
-  expect(error.code).toBe("budget_exceeded");
-  // The engine and the class stay usable.
-  expect(evaluate("return 'fine'", engine)).toBe("fine");
-  return error.details;
-}
-
 describe("a method that runs for ever is killed", () => {
-  test.each([
-    ["in a plain loop", "while true do end"],
-    ["inside pcall, again and again", "while true do pcall(function() while true do end end) end"],
-    ["after a caught error", "pcall(error) while true do end"],
-    [
-      "inside xpcall with a handler that loops",
-      "xpcall(function() while true do end end, function() while true do end end)",
-    ],
-    ["inside an error handler", "xpcall(error, function() while true do end end)"],
-    ["inside a coroutine", "coroutine.wrap(function() while true do end end)()"],
-    ["in many short coroutines", "while true do coroutine.wrap(function() end)() end"],
-    ["in coroutines inside pcall", "while true do pcall(coroutine.wrap(function() while true do end end)) end"],
-    ["in a metamethod", "local t = setmetatable({}, { __index = function() while true do end end }) return t.x"],
-    ["in a comparison", "table.sort({ 3, 2, 1 }, function() while true do end end)"],
-    ["in gsub's function", "('x'):gsub('x', function() while true do end end)"],
-    ["in __tostring", "tostring(setmetatable({}, { __tostring = function() while true do end end }))"],
-    ["in an iterator", "for _ in function() return 1 end do end"],
-    ["in a backtracking pattern", "local s = ('a'):rep(28) return (s):find(('a?'):rep(28) .. 'b')"],
-    ["in table.move over nothing", "table.move({}, 1, 2000000000, 2, {})"],
-    [
-      "in table.concat over a lying length",
-      "table.concat(setmetatable({}, { __len = function() return 2147483646 end, __index = function() return '' end }))",
-    ],
-    ["in string.rep of nothing", "(''):rep(2000000000)"],
-    ["in goto", "::top:: goto top"],
-    ["by calling itself in tail position", "local function f() return f() end return f()"],
-  ])("%s", (_name, code) => {
-    expect(killKind(code)).toEqual({ kind: "instructions" });
-  });
-
   test("by its running time, which waiting between slices does not count", () => {
     const clock = new SteppingClock(1);
     const engine = makeEngine({ clock, limits: { methodBudgetMs: 50, sliceMs: 5 } });
@@ -80,18 +41,6 @@ describe("a method that runs for ever is killed", () => {
 
 describe("memory", () => {
   const engine = makeEngine({ limits: { memoryBytesMax: 1024 * 1024 } });
-  test.each([
-    ["in tables", "local t = {} for i = 1, 1e9 do t[i] = {} end"],
-    ["in entries", "local t = {} for i = 1, 1e9 do t[i] = i end"],
-    ["in strings", "local t = {} for i = 1, 1e9 do t[i % 2] = ('x'):rep(1000) .. i end"],
-    ["in closures", "local f = nil for i = 1, 1e9 do local g = f f = function() return g end end"],
-    ["in coroutines", "local t = {} for i = 1, 1e9 do t[i % 2] = coroutine.create(print) end"],
-    ["in decoded JSON", "local s = '[' .. ('1,'):rep(100000) .. '1]' return json.decode(s)"],
-    ["caught by pcall or not", "while true do pcall(string.rep, 'x', 500000) end"],
-  ])("is bounded: %s", (_name, code) => {
-    expect(killKind(code, engine)).toEqual({ kind: "memory" });
-  });
-
   test("of one string has a cap, which is an ordinary error", () => {
     const small = makeEngine({ limits: { stringBytesMax: 1_000 } });
     for (const code of [
@@ -116,17 +65,6 @@ describe("memory", () => {
       evaluate("local n = 0 for row in state.sql.each('SELECT') do n = n + #row.text end return n", engine, host),
     ).toBe(4_000_000);
   });
-});
-
-test("deep recursion is killed, also through coroutines, metamethods and pcall", () => {
-  for (const code of [
-    "local function f() return 1 + f() end return f()",
-    "local function f() pcall(f) return 1 end return f()",
-    "local function f() return coroutine.wrap(f)() end return f()",
-    "local t = setmetatable({}, { __index = function(t, k) return t[k + 1] end }) return t[1]",
-  ]) {
-    expect(killKind(code)).toEqual({ kind: "depth" });
-  }
 });
 
 test("recursion within the bound is fine", () => {
