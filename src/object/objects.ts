@@ -86,7 +86,7 @@ export class Objects {
   }
 
   /** Beside the mailbox, of an object that exists. */
-  async read<T>(object: ObjectIdentity, work: ReadWork<T>): Promise<T> {
+  read<T>(object: ObjectIdentity, work: ReadWork<T>): T | Promise<T> {
     return this.#admit(object).read(work);
   }
 

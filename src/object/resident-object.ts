@@ -34,6 +34,10 @@ const CLOSED: State = { kind: "closed" };
 /** What a read beside the mailbox does with the open file. */
 export type ReadWork<T> = (open: OpenObject) => T | Promise<T>;
 
+type EndedRead<T> =
+  | { readonly kind: "returned"; readonly value: T }
+  | { readonly kind: "failed"; readonly error: unknown };
+
 export class ResidentObject implements FileHolder {
   readonly object: ObjectIdentity;
   lastUsedMs: number;
@@ -84,18 +88,14 @@ export class ResidentObject implements FileHolder {
   }
 
   /**
-   * Runs a read beside the mailbox, and answers once what it saw is durable (G1).
+   * Runs a read beside the mailbox, and answers once what it saw is durable (G1): in the same tick where nothing is in the
+   * way, which is the common case.
    * @throws MoonportError `mailbox_full`, `not_durable_yet`, whatever opening or the read itself throws
    */
-  async read<T>(work: ReadWork<T>): Promise<T> {
+  read<T>(work: ReadWork<T>): T | Promise<T> {
+    if (this.#state.kind !== "open" || this.#mustWaitForWriter()) return this.#readLater(work);
     this.#touch();
-    const open = await this.#opened();
-    if (this.#mustWaitForWriter()) await this.#writerEnded();
-    if (this.#state.kind !== "open" || this.#state.open !== open) return this.read(work);
-    const ended = await this.#runRead(work, open);
-    await this.#throughReadGate(open);
-    if (ended.kind === "failed") throw ended.error;
-    return ended.value;
+    return this.#runRead(work, this.#state.open);
   }
 
   tryCloseFile(): boolean {
@@ -355,19 +355,39 @@ export class ResidentObject implements FileHolder {
 
   // Reads beside the mailbox
 
-  async #runRead<T>(
-    work: ReadWork<T>,
-    open: OpenObject,
-  ): Promise<{ kind: "returned"; value: T } | { kind: "failed"; error: unknown }> {
+  async #readLater<T>(work: ReadWork<T>): Promise<T> {
+    this.#touch();
+    await this.#opened();
+    if (this.#mustWaitForWriter()) await this.#writerEnded();
+    return this.read(work);
+  }
+
+  #runRead<T>(work: ReadWork<T>, open: OpenObject): T | Promise<T> {
     this.#activeReads++;
+    let running: T | Promise<T>;
     try {
-      return { kind: "returned", value: await work(open) };
+      running = work(open);
     } catch (error) {
-      return { kind: "failed", error };
-    } finally {
-      this.#activeReads--;
-      if (this.#activeReads === 0) this.#activityEnded();
+      return this.#readEnded<T>(open, { kind: "failed", error });
     }
+    if (!(running instanceof Promise)) return this.#readEnded(open, { kind: "returned", value: running });
+    return running.then(
+      (value) => this.#readEnded<T>(open, { kind: "returned", value }),
+      (error: unknown) => this.#readEnded<T>(open, { kind: "failed", error }),
+    );
+  }
+
+  /** Tells what a read came to, once what it saw is durable. */
+  #readEnded<T>(open: OpenObject, ended: EndedRead<T>): T | Promise<T> {
+    // Asked first: whoever waits for an open file may be given this one as soon as the read is over.
+    const gate = this.#throughReadGate(open);
+    this.#activeReads--;
+    if (this.#activeReads === 0) this.#activityEnded();
+    const tell = (): T => {
+      if (ended.kind === "failed") throw ended.error;
+      return ended.value;
+    };
+    return gate === undefined ? tell() : gate.then(tell);
   }
 
   #mustWaitForWriter(): boolean {
@@ -406,9 +426,11 @@ export class ResidentObject implements FileHolder {
   }
 
   #activityEnded(): void {
-    const waiters = this.#activityWaiters;
-    this.#activityWaiters = [];
-    for (const wake of waiters) wake();
+    if (this.#activityWaiters.length > 0) {
+      const waiters = this.#activityWaiters;
+      this.#activityWaiters = [];
+      for (const wake of waiters) wake();
+    }
     this.#context.files.offer(this);
   }
 

@@ -351,6 +351,14 @@ describe("residency", () => {
     expect((await node.node.status()).openFiles).toBeLessThanOrEqual(2);
   });
 
+  it("answers reads although somebody waits for their open file", async () => {
+    const node = await start({ settings: { OBJECT_FILES_OPEN_MAX: 1 }, bucket: { latencyMs: 1 } });
+    for (const target of ["Note/a", "Note/b", "Note/c"]) await node.call(target, "add", target);
+    const reads = Array.from({ length: 30 }, (_, n) => node.start(`Note/${"abc"[n % 3]}`, "all"));
+    const replies = await node.time.until(Promise.all(reads));
+    for (const [n, reply] of replies.entries()) expect(reply.value).toEqual([`Note/${"abc"[n % 3]}`]);
+  });
+
   it("refuses with node_full when no open file comes free in time", async () => {
     const node = await start({
       settings: { OBJECT_FILES_OPEN_MAX: 1, CALL_TIMEOUT_MS: 1_000, OBJECT_ACK_GATE_MS: 60_000 },
