@@ -1,5 +1,5 @@
 /**
- * `npm run bench`: the kernel in process, no sockets, beside floors taken in the same run. See bench/README.md.
+ * `npm run bench`: the kernel in process, and through the doors, beside floors taken in the same run. See bench/README.md.
  *
  * Rows that belong together are measured in turns, a round each, so that a machine that slows down slows all of them.
  */
@@ -9,10 +9,12 @@ import { Command, InvalidArgumentError } from "commander";
 import { Activations } from "./groups/activation.js";
 import { BucketPuts } from "./groups/bucket.js";
 import { Calls } from "./groups/calls.js";
+import { Doors } from "./groups/doors.js";
 import { Floors } from "./groups/floors.js";
 import { LuaRows } from "./groups/lua.js";
 import { measureMemory, memoryRows } from "./groups/memory.js";
 import { Slices } from "./groups/slices.js";
+import { measureSubscribers, subscribersRow } from "./groups/subscribers.js";
 import { Units } from "./groups/units.js";
 import { BENCH_FOLDER } from "./support/bench-node.js";
 import type { Amount, Case, Group } from "./support/case.js";
@@ -36,10 +38,26 @@ interface Plan {
   readonly residents: number;
   /** Objects that a round of activations wakes. */
   readonly sleepers: number;
+  readonly subscribers: number;
+  readonly events: number;
 }
 
-const FULL: Plan = { rounds: 5, bounds: { ms: 500, calls: 400_000 }, residents: 5_000, sleepers: 200 };
-const QUICK: Plan = { rounds: 2, bounds: { ms: 100, calls: 100_000 }, residents: 1_200, sleepers: 40 };
+const FULL: Plan = {
+  rounds: 5,
+  bounds: { ms: 500, calls: 400_000 },
+  residents: 5_000,
+  sleepers: 200,
+  subscribers: 10_000,
+  events: 40,
+};
+const QUICK: Plan = {
+  rounds: 2,
+  bounds: { ms: 100, calls: 100_000 },
+  residents: 1_200,
+  sleepers: 40,
+  subscribers: 10_000,
+  events: 10,
+};
 
 async function main(options: Options): Promise<void> {
   const startedMs = performance.now();
@@ -56,13 +74,16 @@ async function main(options: Options): Promise<void> {
       new Calls(options.folder),
       new Units(options.folder),
       new Slices(options.folder),
+      new Doors(options.folder),
     ],
   ];
   const all = passes.flat().flatMap((group) => group.cases);
   const names = new Set(all.map(({ name }) => name));
   const memory = memoryRows(plan.residents).filter(({ name }) => isAsked(name, options, names));
+  const subscribers = subscribersRow(plan.subscribers, plan.events);
+  const subscribersAsked = isAsked(subscribers.name, options, names);
   const selected = withFloors(all, options);
-  if (selected.size === 0 && memory.length === 0) throw unknownRow(options.only, all);
+  if (selected.size === 0 && memory.length === 0 && !subscribersAsked) throw unknownRow(options.only, all);
 
   const figures = new Map<string, Figures>();
   for (const pass of passes) for (const [name, taken] of await runPass(pass, selected, plan)) figures.set(name, taken);
@@ -70,6 +91,10 @@ async function main(options: Options): Promise<void> {
   for (const row of memory) {
     say(row.name);
     amounts.push(await measureMemory(options.folder, row));
+  }
+  if (subscribersAsked) {
+    say(subscribers.name);
+    amounts.push(...(await measureSubscribers(options.folder, subscribers)));
   }
   const seconds = (performance.now() - startedMs) / 1_000;
   const report: Report = { takenAt, seconds, machine: machine(), loadBefore, rows: resultsOf(all, figures), amounts };
@@ -146,7 +171,9 @@ function positive(text: string): number {
 }
 
 const program = new Command("bench")
-  .description("Measures the object kernel in this process against what the machine can do bare.")
+  .description(
+    "Measures the object kernel, in this process and through the doors, against what the machine can do bare.",
+  )
   .option("--quick", "about 30 seconds: fewer and shorter rounds, fewer residents", false)
   .option("--only <name...>", "rows whose name holds one of these, with their floors", [])
   .option("--no-floors", "without the floors: for a profiler")

@@ -1,5 +1,6 @@
 /** Units: writes on one object and on five, which are settled in one wait, beside the same write as a call of its own. */
-import { BenchNode, callIdSource, removeFolder, scratchFolder, workObject, writeAll } from "../support/bench-node.js";
+import { BenchNode, removeFolder, scratchFolder, workObject, writeAll } from "../support/bench-node.js";
+import { callIdSource } from "../support/call-ids.js";
 import type { Case, Group } from "../support/case.js";
 import { roundOfCalls } from "../support/measure.js";
 

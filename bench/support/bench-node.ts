@@ -3,15 +3,17 @@ import { mkdtempSync, rmSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { readAppSource } from "../../src/app-source.js";
+import type { Bucket } from "../../src/bucket/bucket.js";
 import { openBucket } from "../../src/bucket/open-bucket.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { MoonportNode } from "../../src/node.js";
 import type { CallReply } from "../../src/node-api.js";
-import { resolveSettings } from "../../src/settings/settings.js";
+import { resolveSettings, type Settings } from "../../src/settings/settings.js";
 import type { PlainValue } from "../../src/values.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { RealFolder } from "../../src/world/real-folder.js";
 import { realWorld } from "../../src/world/real-world.js";
+import type { World } from "../../src/world/world.js";
 
 /** The repository's `bench/`, whose `classes/` and `units/` are the benchmark's: the compiled files lie in `dist/bench/support`. */
 export const BENCH_FOLDER = fileURLToPath(new URL("../../../bench", import.meta.url));
@@ -30,10 +32,16 @@ export function removeFolder(folder: string): void {
 export class BenchNode {
   readonly node: MoonportNode;
   readonly data: string;
+  readonly world: World;
+  readonly settings: Settings;
+  readonly bucket: Bucket;
 
-  private constructor(node: MoonportNode, data: string) {
+  private constructor(node: MoonportNode, data: string, parts: Pick<BenchNode, "world" | "settings" | "bucket">) {
     this.node = node;
     this.data = data;
+    this.world = parts.world;
+    this.settings = parts.settings;
+    this.bucket = parts.bucket;
   }
 
   /** @param folder holds `data` and `bucket.sqlite`, from this life and earlier ones */
@@ -41,14 +49,15 @@ export class BenchNode {
     const data = path.join(folder, "data");
     const world = realWorld(data, silentLogger);
     const settings = resolveSettings(overrides);
+    const bucket = openBucket(`sqlite:${path.join(folder, "bucket.sqlite")}`, world, settings);
     const node = await MoonportNode.open({
       world,
-      bucket: openBucket(`sqlite:${path.join(folder, "bucket.sqlite")}`, world, settings),
+      bucket,
       apps: [readAppSource("default", new RealFolder(BENCH_FOLDER))],
       settings,
       onClassError: "refuse",
     });
-    return new BenchNode(node, data);
+    return new BenchNode(node, data, { world, settings, bucket });
   }
 
   write(object: ObjectIdentity, index: number, callId?: string): Promise<CallReply> {
@@ -80,14 +89,4 @@ export async function writeAll(bench: BenchNode, objects: readonly ObjectIdentit
     for (let object = objects[next++]; object !== undefined; object = objects[next++]) await bench.write(object, next);
   };
   await Promise.all(Array.from({ length: 64 }, loop));
-}
-
-/** Fresh call ids, UUIDv7 of now as clients make them; counted instead of drawn, so that making them costs the row little. */
-export function callIdSource(): () => string {
-  let count = 0;
-  return () => {
-    const time = Date.now().toString(16).padStart(12, "0");
-    const low = (count++).toString(16).padStart(12, "0");
-    return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${low}`;
-  };
 }

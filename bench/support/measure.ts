@@ -20,6 +20,15 @@ export interface Round {
   readonly mainCpuUs: number | undefined;
   /** CPU of the whole process per call, microseconds. */
   readonly allCpuUs: number;
+  /** Through the doors the two above are the server's; this is the main thread's of the process that made the calls. */
+  readonly loadCpuUs?: number;
+}
+
+/** What has been spent so far, microseconds. */
+export interface CpuTime {
+  /** Undefined where the system does not tell. */
+  readonly mainUs: number | undefined;
+  readonly allUs: number;
 }
 
 export interface Figures extends Omit<Round, "calls"> {
@@ -58,18 +67,18 @@ export function roundOfActions(bounds: RoundBounds, action: (index: number) => v
   });
 }
 
-interface Taking {
+export interface Taking {
   /** The next call's index; undefined once the round has had its time or its calls. */
   next(): number | undefined;
   took(ms: number): void;
 }
 
-async function timed(bounds: RoundBounds, run: (taking: Taking) => Promise<void>): Promise<Round> {
+/** For what is no loop of promises: `run` ends when all it has begun is answered. */
+export async function timed(bounds: RoundBounds, run: (taking: Taking) => Promise<void>): Promise<Round> {
   const tookMs = new Float64Array(bounds.calls);
   let begun = 0;
   let done = 0;
-  const cpuBefore = process.cpuUsage();
-  const mainBefore = mainThreadCpuUs();
+  const before = cpuTime();
   const startedMs = performance.now();
   await run({
     next: () => (begun < bounds.calls && performance.now() - startedMs < bounds.ms ? begun++ : undefined),
@@ -78,23 +87,30 @@ async function timed(bounds: RoundBounds, run: (taking: Taking) => Promise<void>
     },
   });
   const elapsedMs = performance.now() - startedMs;
-  const mainAfter = mainThreadCpuUs();
-  const cpu = process.cpuUsage(cpuBefore);
+  const after = cpuTime();
   const sorted = tookMs.subarray(0, done).sort();
   return {
     calls: done,
     perSecond: (done / elapsedMs) * 1_000,
     p50Ms: percentile(sorted, 50),
     p99Ms: percentile(sorted, 99),
-    mainCpuUs: mainAfter === undefined || mainBefore === undefined ? undefined : (mainAfter - mainBefore) / done,
-    allCpuUs: (cpu.user + cpu.system) / done,
+    ...cpuPerCall(before, after, done),
+  };
+}
+
+export function cpuPerCall(before: CpuTime, after: CpuTime, calls: number): Pick<Round, "mainCpuUs" | "allCpuUs"> {
+  const isKnown = before.mainUs !== undefined && after.mainUs !== undefined;
+  return {
+    mainCpuUs: isKnown ? (after.mainUs - before.mainUs) / calls : undefined,
+    allCpuUs: (after.allUs - before.allUs) / calls,
   };
 }
 
 export function figuresOf(rounds: readonly Round[]): Figures {
   const rates = rounds.map((round) => round.perSecond);
   const perSecond = median(rates);
-  const mainCpu = rounds.flatMap((round) => (round.mainCpuUs === undefined ? [] : [round.mainCpuUs]));
+  const mainCpu = rounds.flatMap((round) => round.mainCpuUs ?? []);
+  const loadCpu = rounds.flatMap((round) => round.loadCpuUs ?? []);
   return {
     rounds: rounds.length,
     calls: rounds.reduce((sum, round) => sum + round.calls, 0),
@@ -103,6 +119,7 @@ export function figuresOf(rounds: readonly Round[]): Figures {
     p99Ms: median(rounds.map((round) => round.p99Ms)),
     mainCpuUs: mainCpu.length === 0 ? undefined : median(mainCpu),
     allCpuUs: median(rounds.map((round) => round.allCpuUs)),
+    ...(loadCpu.length > 0 && { loadCpuUs: median(loadCpu) }),
     spreadPercent: ((Math.max(...rates) - Math.min(...rates)) / perSecond) * 100,
   };
 }
@@ -116,6 +133,11 @@ export function median(values: readonly number[]): number {
 /** Nearest rank. */
 function percentile(sorted: Float64Array, percent: number): number {
   return sorted[Math.max(0, Math.ceil((sorted.length * percent) / 100) - 1)] ?? Number.NaN;
+}
+
+export function cpuTime(): CpuTime {
+  const { user, system } = process.cpuUsage();
+  return { mainUs: mainThreadCpuUs(), allUs: user + system };
 }
 
 /** Linux counts a thread's time on the CPU in nanoseconds; the main thread's id is the process's. */

@@ -65,7 +65,7 @@ export function machine(): Report["machine"] {
 }
 
 export function tableOf(report: Report): string {
-  const head = ["", "per second", "±%", "p50 ms", "p99 ms", "main µs", "all µs", "against its floors"];
+  const head = ["", "per second", "±%", "p50 ms", "p99 ms", "main µs", "all µs", "load µs", "against its floors"];
   const line = (row: Result): string[] => [
     row.name,
     whole(row.perSecond),
@@ -74,6 +74,7 @@ export function tableOf(report: Report): string {
     millis(row.p99Ms),
     row.mainCpuUs === undefined ? "" : row.mainCpuUs.toFixed(1),
     row.allCpuUs.toFixed(1),
+    row.loadCpuUs?.toFixed(1) ?? "",
     row.ratios.map(ratioText).join("; "),
   ];
   const floors = report.rows.filter((row) => row.isFloor).map(line);
@@ -104,7 +105,7 @@ function ratioText({ figure, floors, ratio, cpuRatio }: Ratio): string {
 }
 
 function aligned(rows: readonly (readonly string[])[]): string[] {
-  const last = 7;
+  const last = 8;
   const width = Array.from({ length: last }, (_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
   return rows.map((row) => {
     const [name = "", ...figures] = row.slice(0, last);
