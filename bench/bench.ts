@@ -43,8 +43,8 @@ interface Plan {
 }
 
 const FULL: Plan = {
-  rounds: 5,
-  bounds: { ms: 500, calls: 400_000 },
+  rounds: 4,
+  bounds: { ms: 350, calls: 400_000 },
   residents: 5_000,
   sleepers: 200,
   subscribers: 10_000,
