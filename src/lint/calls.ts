@@ -2,17 +2,29 @@
 import type { MethodKind } from "../lua/contract.js";
 import { nearest } from "../nearest.js";
 import type { Checked } from "./checked.js";
-import { type AnyCall, argumentsOf, type Expression, type Identifier, isCall, nodesOf } from "./syntax.js";
+import { type AnyCall, argumentsOf, type Expression, type Identifier, isCall, type Node, nodesOf } from "./syntax.js";
 
 const TIMERS = new Set(["after", "at", "every", "cron"]);
 
 export function checkCalls(checked: Checked): void {
+  const meant = checked.file.kind === "test" ? expectedToFail(checked) : new Set<Node>();
   for (const node of nodesOf(checked.chunk)) {
-    if (!isCall(node) || node.base.type !== "MemberExpression" || node.base.indexer !== ":") continue;
+    if (meant.has(node) || !isCall(node) || node.base.type !== "MemberExpression" || node.base.indexer !== ":")
+      continue;
     const { base, identifier } = node.base;
     if (isTimer(checked, base)) checkTimer(checked, identifier);
     else checkMethod(checked, identifier, checked.classUse.referenceTo(sentTo(checked, base) ?? base));
   }
+}
+
+/** A test may call what is not there to see that it is refused. */
+function expectedToFail({ chunk, scopes }: Checked): ReadonlySet<Node> {
+  const expected = new Set<Node>();
+  for (const node of nodesOf(chunk)) {
+    if (!isCall(node) || !isGlobal(scopes, node.base, "expect")) continue;
+    for (const argument of argumentsOf(node)) for (const inner of nodesOf(argument)) expected.add(inner);
+  }
+  return expected;
 }
 
 function checkMethod({ classUse, report }: Checked, at: Identifier, className: string | undefined): void {

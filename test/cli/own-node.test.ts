@@ -37,6 +37,11 @@ function saveUnit(cwd: string, name: string, text: string): void {
   fs.writeFileSync(path.join(cwd, "units", name), text);
 }
 
+function saveModule(cwd: string, name: string, text: string): void {
+  fs.mkdirSync(path.dirname(path.join(cwd, "lib", name)), { recursive: true });
+  fs.writeFileSync(path.join(cwd, "lib", name), text);
+}
+
 function save(cwd: string, name: string, text: string): void {
   fs.writeFileSync(path.join(cwd, "classes", name), text);
 }
@@ -249,6 +254,37 @@ describe("moonport dev", () => {
       (await node.document("unit", (value) => (value as { change: string }).change === "failed")).unit,
     ).toMatchObject({ file: "units/twice.lua", line: 1 });
 
+    node.signal("SIGINT");
+    expect(await node.exit).toBe(0);
+  });
+
+  it("loads what requires a module again when the module is saved, in folders that come later, too", async () => {
+    const app = appWith({ "Counter.lua": `local word = require("a.word")\n${COUNTER}` });
+    saveModule(app.cwd, "a/word.lua", 'return "one"\n');
+    const node = new RunningCli(app, "dev", "--json", "--port", "0");
+    await node.document("url");
+    await node.document("class", (value) => (value as { change: string }).change === "loaded");
+    const loaded = (name: string) =>
+      node.document("module", (value) => {
+        const it = value as { change: string; name?: string };
+        return it.change === "loaded" && it.name === name;
+      });
+    await loaded("a.word");
+    const classes = (): number => node.lines.filter((line) => line.startsWith('{"class":{"change":"loaded"')).length;
+    saveModule(app.cwd, "a/word.lua", 'return "two"\n');
+    await expect.poll(classes).toBe(2);
+    saveModule(app.cwd, "late/comer.lua", "return 1\n");
+    await loaded("late.comer");
+    saveModule(app.cwd, "late/comer.lua", "return\noops\n");
+    const failed = await node.document("module", (value) => (value as { change: string }).change === "failed");
+    expect(failed.module).toMatchObject({ file: "lib/late/comer.lua", line: 2 });
+    saveModule(app.cwd, "a/word.lua", "return\noops\n");
+    const broken = await node.document("class", (value) => (value as { change: string }).change === "failed");
+    expect(broken.class).toMatchObject({
+      line: 1,
+      message: expect.stringContaining('classes/Counter.lua:1: require("a.word"): lib/a/word.lua:2:'),
+    });
+    expect((await cli(app, "call", "Counter/a", "increment")).stdout).toBe("1\n");
     node.signal("SIGINT");
     expect(await node.exit).toBe(0);
   });

@@ -143,6 +143,11 @@ describe("a finding is made of", () => {
     ]);
   });
 
+  it("not what a test expects to fail", () => {
+    expect(lint('test("t", function() expect(function() Auction("x"):_expire() end):fails() end)', "test")).toEqual([]);
+    expect(lint('test("t", function() Auction("x"):_expire() end)', "test")).toHaveLength(1);
+  });
+
   it("its place in characters, whatever the bytes before it", () => {
     expect(lint('local x = "☾☾" .. oops\nreturn { x, "é", oops }', "module")).toEqual([
       "1:19 no global is called 'oops'",
