@@ -7,18 +7,16 @@ import { checkAppName, checkClassName, checkUnitName } from "../identity.js";
 import { RealFolder } from "../world/real-folder.js";
 import type { MoonportOptions, ReplacedTexts } from "./options.js";
 
-type Texts = Readonly<Record<string, string>>;
-
 /** Asked once at the start, and again for each reload. @throws MoonportError `bad_option`, `bad_name`, `storage_*` */
 export type AppReader = (replaced?: ReplacedTexts) => AppSource;
 
 /** @throws MoonportError `bad_name`, `bad_option` when there is no such folder */
 export function appReader(
   app: string,
-  { dir, classes, units }: Pick<MoonportOptions, "dir" | "classes" | "units">,
+  { dir, ...texts }: Pick<MoonportOptions, "dir" | keyof ReplacedTexts>,
 ): AppReader {
   checkAppName(app);
-  return dir === undefined ? textsReader(app, classes ?? {}, units ?? {}) : folderReader(app, path.resolve(dir));
+  return dir === undefined ? textsReader(app, texts) : folderReader(app, path.resolve(dir));
 }
 
 function folderReader(app: string, dir: string): AppReader {
@@ -32,20 +30,24 @@ function folderReader(app: string, dir: string): AppReader {
   };
 }
 
-function textsReader(app: string, classesFirst: Texts, unitsFirst: Texts): AppReader {
-  let [classes, units] = [classesFirst, unitsFirst];
+function textsReader(app: string, first: ReplacedTexts): AppReader {
+  let texts = first;
   return (replaced = {}) => {
     checkOptions("reload", replaced, REPLACED_RULES);
-    const source = sourceOf(app, replaced.classes ?? classes, replaced.units ?? units);
-    classes = replaced.classes ?? classes;
-    units = replaced.units ?? units;
+    const next = {
+      classes: replaced.classes ?? texts.classes ?? {},
+      units: replaced.units ?? texts.units ?? {},
+      modules: replaced.modules ?? texts.modules ?? {},
+    };
+    const source = sourceOf(app, next);
+    texts = next;
     return source;
   };
 }
 
-const REPLACED_RULES: OptionRules<ReplacedTexts> = { classes: flatObject, units: flatObject };
+const REPLACED_RULES: OptionRules<ReplacedTexts> = { classes: flatObject, units: flatObject, modules: flatObject };
 
-function sourceOf(app: string, classes: Texts, units: Texts): AppSource {
+function sourceOf(app: string, { classes, units, modules }: Required<ReplacedTexts>): AppSource {
   return {
     app,
     classes: Object.entries(classes).map(([name, lua]) => {
@@ -55,6 +57,10 @@ function sourceOf(app: string, classes: Texts, units: Texts): AppSource {
     units: Object.entries(units).map(([name, lua]) => {
       checkUnitName(name);
       return { kind: "unit", app, name, file: `units/${name}.lua`, text: checkedText("units", name, lua) };
+    }),
+    modules: Object.entries(modules).map(([name, lua]) => {
+      const file = `lib/${name.replaceAll(".", "/")}.lua`;
+      return { kind: "module", app, name, file, text: checkedText("modules", name, lua) };
     }),
   };
 }

@@ -38,6 +38,8 @@ export interface MoonportOptions {
   readonly classes?: Readonly<Record<string, string>>;
   /** Its units: Lua text by unit name; only beside `classes`. */
   readonly units?: Readonly<Record<string, string>>;
+  /** Its modules: Lua text by what `require` takes; only beside `classes`. */
+  readonly modules?: Readonly<Record<string, string>>;
   /** Code of the program that units call like objects, `Mailer("x"):send(...)`, by class name. */
   readonly native?: NativeClasses;
   /** Hosts that units may fetch from, `api.example.com` or `api.example.com:8443`. Default: none. */
@@ -76,6 +78,7 @@ export interface ListenOptions {
 export interface ReplacedTexts {
   readonly classes?: Readonly<Record<string, string>>;
   readonly units?: Readonly<Record<string, string>>;
+  readonly modules?: Readonly<Record<string, string>>;
 }
 
 /** On whose behalf something is asked: `caller.id` and `caller.claims` in Lua. */
@@ -115,6 +118,7 @@ export const MOONPORT_RULES: OptionRules<MoonportOptions> = {
   dir: filledText,
   classes: flatObject,
   units: flatObject,
+  modules: flatObject,
   native: { is: "an object of objects with methods", accepts: isNative },
   allowFetch: listOf(filledText, "an array of hosts"),
   app: text,
@@ -165,8 +169,9 @@ export function checkMoonportOptions(options: MoonportOptions): void {
   if ((options.dir === undefined) === (options.classes === undefined)) {
     throw MoonportError.of("bad_option", `${whose} needs either dir, the app's folder, or classes`);
   }
-  if (options.dir !== undefined && options.units !== undefined) {
-    throw MoonportError.of("bad_option", `${whose}: with dir, units are read from the app's folder`);
+  for (const name of ["units", "modules"] as const) {
+    if (options.dir === undefined || options[name] === undefined) continue;
+    throw MoonportError.of("bad_option", `${whose}: with dir, ${name} are read from the app's folder`);
   }
   if (options.listen !== undefined) checkOptions(`${whose}: listen`, options.listen, LISTEN_RULES);
   if (options.log !== undefined && !isLogger(options.log)) checkOptions(`${whose}: log`, options.log, LOG_RULES);

@@ -114,6 +114,19 @@ describe("Moonport.open", () => {
     expect((await moonport.status()).classes).toBe(2);
   });
 
+  it("takes modules beside classes, and anew at reload", async () => {
+    const says =
+      'local a = require("a.word") local Says = class "Says" function Says.read:it() return a end return Says';
+    const moonport = await embedded({ classes: { Says: says }, modules: { "a.word": 'return "one"' } });
+    expect(await moonport.object("Says", "x").call("it")).toBe("one");
+    expect(await moonport.reload({ modules: { "a.word": 'return "two"' } })).toEqual([]);
+    expect(await moonport.object("Says", "x").call("it")).toBe("two");
+    expect(await moonport.reload({ modules: {} })).toMatchObject([{ file: "classes/Says.lua" }]);
+    expect(await moonport.object("Says", "x").call("it")).toBe("two");
+    const opening = Moonport.open({ dataDir: temporaryFolder(), dir: ".", modules: {} });
+    await expect(opening).rejects.toEqual(refused("bad_option", /with dir, modules are read from the app's folder/));
+  });
+
   it("keeps what an observer throws away from the node, and logs it", async () => {
     const lines: string[] = [];
     const log = pino({ level: "error" }, { write: (line) => void lines.push(line) });
