@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { subscribe } from "../realtime/support.js";
 import { VirtualNode } from "../support/virtual-node.js";
 
 const codeOf = (promise: Promise<unknown>): Promise<string> =>
@@ -187,6 +188,28 @@ describe("loading", () => {
     await node.call("Item/a", "put", 1);
     await node.reload({ Item: "nonsense" });
     expect(await node.call("Item/a", "x")).toBe(1);
+  });
+
+  it("takes new code over between calls, while residents, subscriptions and running calls stay", async () => {
+    const told = (text: string): string => `function Item:tell() emit("told", "${text}") return "${text}" end
+      function Item:ask() return Item("other"):tell(), self:_mine() end
+      function Item:_mine() return "${text}" end`;
+    const node = await VirtualNode.start({ classes: { Item: basic([], told("old")) }, bucket: { latencyMs: 50 } });
+    const { sink } = await subscribe(node, "Item/a");
+    await node.call("Item/a", "tell");
+    const asking = node.start("Item/a", "ask");
+    await node.time.settle();
+    const before = await node.node.status();
+    await node.reload({ Item: basic([], told("new")) });
+    expect((await node.time.until(asking)).value).toEqual(["new", "old"]);
+    expect(await node.call("Item/a", "tell")).toBe("new");
+    expect(sink.events.map(({ data }) => data)).toEqual(["old", "new"]);
+    const { residents, subscriptions, session } = await node.node.status();
+    expect({ residents, subscriptions, session }).toEqual({
+      residents: before.residents,
+      subscriptions: 1,
+      session: before.session,
+    });
   });
 
   it("answers class_not_found for a class that a reload removed", async () => {

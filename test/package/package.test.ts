@@ -75,6 +75,8 @@ describe("the package", () => {
     expect(await project.run("npx", ["--offline", "moonport", "call", "Counter/visits", "increment", "5"], app)).toBe(
       "5\n",
     );
+    expect(await project.run("npx", ["--offline", "moonport", "check"], app)).toContain("no findings; 1 object tried");
+    expect(await project.run("npx", ["--offline", "moonport", "test", "--quiet"], app)).toBe("3 passed\n");
   });
 
   it("is used by a TypeScript program, which its types hold to a class's methods", async () => {
