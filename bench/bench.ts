@@ -44,7 +44,7 @@ interface Plan {
 
 const FULL: Plan = {
   rounds: 4,
-  bounds: { ms: 350, calls: 400_000 },
+  bounds: { ms: 300, calls: 400_000 },
   residents: 5_000,
   sleepers: 200,
   subscribers: 10_000,
