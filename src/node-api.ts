@@ -19,6 +19,8 @@ export interface CallRequest {
   readonly timeoutMs?: number;
   /** Aborted when the caller has gone: a call that has not begun is then skipped. */
   readonly signal?: AbortSignal;
+  /** The same question asked without a signal, which is dear to make for every call; wins over `signal`. */
+  readonly isGone?: () => boolean;
   /** Refuse with `not_a_reading_method` unless the method is a reading one (HTTP GET). */
   readonly mustRead?: boolean;
 }

@@ -374,7 +374,7 @@ export class MoonportNode implements NodeApi, LiveApi {
       args: request.args,
       caller: request.caller,
       callId: request.callId,
-      signal: request.signal,
+      isGone: request.isGone ?? goneBy(request.signal),
       chain,
       expiresMs: world.clock.monotonicMs() + (request.timeoutMs ?? settings.CALL_TIMEOUT_MS),
     };
@@ -431,4 +431,8 @@ function filesOpenMax({ world, settings }: NodeOptions): number {
   const fields = { OBJECT_FILES_OPEN_MAX: wanted, descriptors: world.descriptorsMax, needed };
   world.log.warn(fields, `at most ${fits} object files are kept open: the process may not have more descriptors`);
   return fits;
+}
+
+function goneBy(signal: AbortSignal | undefined): (() => boolean) | undefined {
+  return signal && (() => signal.aborted);
 }

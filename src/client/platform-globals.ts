@@ -27,9 +27,26 @@ const CLOSE_ABNORMAL = 1_006;
 export function platformOf(makeWebSocket: WebSocketMaker): ClientPlatform {
   return {
     clock: { wallMs: () => Date.now(), monotonicMs: () => performance.now() },
-    random: { fraction: () => Math.random(), bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
+    random: { fraction: () => Math.random(), bytes: pooledBytes() },
     timers: { after },
     openSocket: (url, protocol, events) => openSocket(makeWebSocket, url, protocol, events),
+  };
+}
+
+/** Every call has an id: one draw from the platform serves many of them. */
+const POOL_BYTES = 4_096;
+
+function pooledBytes(): (count: number) => Uint8Array {
+  let pool = new Uint8Array(0);
+  let used = 0;
+  return (count) => {
+    if (count > POOL_BYTES) return crypto.getRandomValues(new Uint8Array(count));
+    if (used + count > pool.length) {
+      pool = crypto.getRandomValues(new Uint8Array(POOL_BYTES));
+      used = 0;
+    }
+    used += count;
+    return pool.slice(used - count, used);
   };
 }
 

@@ -229,8 +229,7 @@ export class Burst {
   /** Why a call does not run although its turn has come. */
   #refusal(work: CallWork, isBehind: boolean): MoonportError | undefined {
     const object = this.#open.object.id;
-    if (work.signal?.aborted)
-      return MoonportError.of("caller_gone", `the caller of ${work.method} has gone`, { object });
+    if (work.isGone?.()) return MoonportError.of("caller_gone", `the caller of ${work.method} has gone`, { object });
     if (this.#context.world.clock.monotonicMs() > work.expiresMs) {
       return MoonportError.of("deadline_exceeded", `the deadline of ${work.method} passed in the mailbox`, { object });
     }

@@ -58,20 +58,14 @@ export class Objects {
   /** Through the mailbox. @throws MoonportError */
   async call(object: ObjectIdentity, input: CallInput): Promise<Reply> {
     const reply = deferred<Reply>();
-    this.#admit(object).submit({ ...input, kind: "call", resolve: reply.resolve, reject: reply.reject });
+    this.#admit(object).submit(callWork(input, undefined, reply.resolve, reply.reject));
     return reply.promise;
   }
 
   /** Through the mailbox, answered before it is durable. @throws MoonportError when the call never ran */
   async callDeferred(object: ObjectIdentity, input: CallInput): Promise<DeferredOutcome> {
     const outcome = deferred<DeferredOutcome>();
-    this.#admit(object).submit({
-      ...input,
-      kind: "call",
-      deferred: outcome.resolve,
-      resolve: () => {},
-      reject: outcome.reject,
-    });
+    this.#admit(object).submit(callWork(input, outcome.resolve, () => {}, outcome.reject));
     return outcome.promise;
   }
 
@@ -161,4 +155,27 @@ export class Objects {
       if (resident.tryLeave()) this.#residents.delete(id);
     }
   }
+}
+
+/** Field by field, so that every call has the same shape: a spread of the input cost a twentieth of a hot write. */
+function callWork(
+  input: CallInput,
+  deferred: CallWork["deferred"],
+  resolve: CallWork["resolve"],
+  reject: CallWork["reject"],
+): CallWork {
+  return {
+    kind: "call",
+    method: input.method,
+    access: input.access,
+    args: input.args,
+    caller: input.caller,
+    callId: input.callId,
+    isGone: input.isGone,
+    expiresMs: input.expiresMs,
+    chain: input.chain,
+    deferred,
+    resolve,
+    reject,
+  };
 }

@@ -13,13 +13,14 @@ export interface CallWork {
   readonly args: readonly PlainValue[];
   readonly caller: Caller;
   readonly callId: string | undefined;
-  readonly signal: AbortSignal | undefined;
+  /** Whether its caller has gone; undefined where nobody could tell. */
+  readonly isGone: (() => boolean) | undefined;
   /** Monotonic; when its turn comes later than this it does not run. */
   readonly expiresMs: number;
   /** Objects that wait for this call, the outermost first: `app/Class/key`. */
   readonly chain: readonly string[];
   /** The outcome is told right after COMMIT, with its ticket unsettled: for units, which settle all their tickets at once. */
-  readonly deferred?: (outcome: DeferredOutcome) => void;
+  readonly deferred: ((outcome: DeferredOutcome) => void) | undefined;
   resolve(reply: Reply): void;
   reject(error: MoonportError): void;
 }

@@ -90,7 +90,7 @@ export class ObjectSource implements LiveSource {
       caller,
       chain: [],
       callId: undefined,
-      signal: undefined,
+      isGone: undefined,
       expiresMs,
     });
     return undefined;

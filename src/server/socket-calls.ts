@@ -157,7 +157,10 @@ class SocketCall implements CallRequest {
     if (input.mustRead !== undefined) this.mustRead = input.mustRead;
   }
 
-  /** Made when somebody asks: a read beside the mailbox never does, and it would cost a good part of such a read. */
+  /** Asked when the call's turn comes. */
+  readonly isGone = (): boolean => this.#isGone;
+
+  /** Made when somebody asks, which a node does not: it would cost a good part of a call. */
   get signal(): AbortSignal {
     this.#gone ??= new AbortController();
     if (this.#isGone) this.#gone.abort();
