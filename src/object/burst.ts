@@ -93,9 +93,12 @@ export class Burst {
     this.#awakeAs = awakeAs;
   }
 
-  /** Whether its transaction holds uncommitted writes: then reads beside the mailbox wait. */
+  /**
+   * Whether reads beside the mailbox must wait for its end: it has written. Also after COMMIT, until the shipper knows of it:
+   * in between the writes are there to be seen, and the gate would take them for durable (G1).
+   */
   get hasWritten(): boolean {
-    return this.#open.database.inTransaction && this.#open.database.wroteSince(this.#startMark);
+    return this.#open.database.wroteSince(this.#startMark);
   }
 
   /** The residency was lost while the burst was waiting for a slice. */
