@@ -79,6 +79,7 @@ function planOf(step: fc.Arbitrary<Step>, end: fc.Arbitrary<Life["end"]>, livesM
     atomic: fc.boolean(),
     latencyMs: fc.constantFrom(0, 3, 30),
     settings,
+    isSliced: fc.boolean(),
     lives: fc.array(life, { minLength: 1, maxLength: livesMax }),
   });
 }

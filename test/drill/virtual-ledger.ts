@@ -52,6 +52,8 @@ export interface Plan {
   readonly atomic: boolean;
   readonly latencyMs: number;
   readonly settings: Readonly<Record<string, number>>;
+  /** Time passes while Lua runs, so that methods come in slices and reads between them. */
+  readonly isSliced?: boolean;
   readonly lives: readonly Life[];
 }
 
@@ -62,6 +64,8 @@ export interface Played {
   readonly acknowledged: number;
 }
 
+/** So much that a short method takes a few slices of a millisecond. */
+const LOOK_COST_MS = 0.4;
 /** How long a life goes on after its last step before it ends. */
 const REST_MS = 50;
 /** A caller who is told to try again does so after this, and so often. */
@@ -125,6 +129,7 @@ class Player {
     this.#plan = plan;
     this.#app = app;
     this.#world = new VirtualWorld({ time: this.#time, root: `${folder}/node`, seed: 1 });
+    this.#slice();
     const cloud = new VirtualWorld({ time: this.#time, root: `${folder}/cloud`, seed: 2 });
     this.#bucket = new MemoryBucket(cloud, { atomic: plan.atomic, latencyMs: plan.latencyMs, timeoutMs: 2_000 });
     this.#time.point = () => this.#pass();
@@ -164,6 +169,10 @@ class Player {
     await this.#stop();
   }
 
+  #slice(): void {
+    if (this.#plan.isSliced) this.#world.lookCostMs = LOOK_COST_MS;
+  }
+
   /** Whatever happened, nothing is left open. */
   end(): void {
     if (!this.#world.revoked) this.#crash();
@@ -192,6 +201,7 @@ class Player {
     this.#note("crash");
     this.#node = undefined;
     this.#world = this.#world.crash();
+    this.#slice();
   }
 
   async #open(): Promise<void> {
@@ -205,7 +215,7 @@ class Player {
         world,
         bucket: cutWith(this.#bucket, () => world.revoked),
         apps: [this.#app],
-        settings: resolveSettings(this.#plan.settings),
+        settings: resolveSettings({ METHOD_SLICE_MS: 1, ...this.#plan.settings }),
         onClassError: "refuse",
         observer: (observation) => {
           this.#note(JSON.stringify(observation));
