@@ -72,7 +72,7 @@ export function checkKey(key: string): void {
   if (!key.isWellFormed()) throw MoonportError.of("bad_key", "a key must be well-formed Unicode text");
 }
 
-/** SHA-1 of `app/Class/key` as a big-endian integer mod 256, which is its last byte (seed: durable-objects-on-a-ring). */
+/** SHA-1 of `app/Class/key` as a big-endian integer mod 256, which is its last byte. */
 export function partitionOf(id: string): number {
   return createHash("sha1").update(id, "utf8").digest()[19] as number;
 }

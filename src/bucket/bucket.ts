@@ -3,7 +3,7 @@
  *
  * Adapters (embedded SQLite, S3, memory) implement this; one conformance suite runs against each. A write ends in exactly
  * one of four ways: it landed, it cleanly lost its condition, it was refused (nothing happened), or nobody knows
- * (`outcome: "unknown"`): then the caller reads back before it believes anything (design: ambiguity rule).
+ * (`outcome: "unknown"`): then the caller reads back before it believes anything (docs/architecture.md, the ambiguity rule).
  */
 import { type ErrorOptionsBag, MoonportError } from "../errors.js";
 

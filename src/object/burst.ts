@@ -1,5 +1,5 @@
 /**
- * One transaction over the calls that are waiting, each in a savepoint of its own (9-measured: it doubles a hot object's
+ * One transaction over the calls that are waiting, each in a savepoint of its own (measured: it doubles a hot object's
  * rate). Every call stays atomic: it runs in mailbox order, a throw rolls back its savepoint alone, each has its own seq.
  *
  * Nobody hears anything before COMMIT: a transaction that dies takes all of the burst with it, and nothing of it was told.

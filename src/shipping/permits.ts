@@ -1,6 +1,6 @@
 /**
  * The node-wide pool of flight permits, with a lane reserved for flights that a caller waits on, so that background
- * shipping is the first to wait (seed: write-path, "Shipping, bounded").
+ * shipping is the first to wait.
  */
 
 import { deferred } from "../world/deferred.js";

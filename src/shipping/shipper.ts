@@ -9,7 +9,7 @@
  * - A load that failed is retried as it is, byte for byte, until it has landed or is known to have lost: an attempt whose
  *   answer was lost may land later, and a different second attempt could then not tell what the bucket holds.
  * - After OBJECT_SHIP_FAILURES_MAX failures in a row it stops, leaving the object dirty; the next write, or a read that
- *   waits at the gate, starts it again (seed: write-path, "Shipping, bounded").
+ *   waits at the gate, starts it again.
  *
  * It knows neither SQLite nor buckets: cargo and leg come from outside.
  */
