@@ -172,9 +172,9 @@ export class Burst {
         this.#rowAsked = true;
         continue;
       }
+      this.#current = work;
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
       // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
-      this.#current = work;
       const running = this.#perform(work, isBehind);
       this.#took(running instanceof Promise ? await running : running);
       if (this.#waiting !== undefined || clock.monotonicMs() >= untilMs) return;

@@ -328,6 +328,7 @@ export class ResidentObject implements FileHolder {
     } catch (error) {
       const fields = { object: this.object.id, error: (error as Error).message };
       this.#context.log.error(fields, "committed writes could not be shipped before the file was given up");
+      this.#context.claims.forget(this.object);
     }
   }
 

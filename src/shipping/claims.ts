@@ -60,6 +60,8 @@ export class Claims {
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
   readonly #peeked = new Map<string, BucketObject>();
+  /** Objects that may not be gone on with under the epoch they have. */
+  readonly #mustRaise = new Set<string>();
 
   constructor(world: World, bucket: Bucket, session: string, settings: ClaimSettings) {
     this.#world = world;
@@ -98,9 +100,13 @@ export class Claims {
     return found && decodeManifest(object.id, found.bytes);
   }
 
-  /** After ownership was lost or is in doubt: the next claim reads the bucket. */
+  /**
+   * Ownership was lost, or a flight was given up in doubt: the next claim reads the bucket and raises the epoch, even if this
+   * session still owns the object. What was given up may land yet; under the old epoch it then meets nothing that counts.
+   */
   forget(object: ObjectIdentity): void {
     this.#held.delete(object.id);
+    this.#mustRaise.add(object.id);
   }
 
   async #tryClaim(object: ObjectIdentity): Promise<Claim | undefined> {
@@ -108,9 +114,8 @@ export class Claims {
     const found = this.#takePeeked(object) ?? (await this.#bucket.get(keys.manifest));
     const rid = uuidv7(this.#world);
     const before = found && decodeManifest(object.id, found.bytes);
-    if (found && before && before.owner === this.#session && !before.destroyed) {
-      return new Claim(object, before, found.version);
-    }
+    const isOurs = before?.owner === this.#session && !before.destroyed && !this.#mustRaise.has(object.id);
+    if (found && before && isOurs) return new Claim(object, before, found.version);
     const next = before ? claimed(before, this.#session, rid) : firstManifest(object.id, this.#session, rid);
     const write: ResolvableWrite = {
       key: keys.manifest,
@@ -119,7 +124,9 @@ export class Claims {
       recognise: (bytes) => decodeManifest(object.id, bytes).rid === rid,
     };
     const result = await this.#untilResolved(write);
-    return result.kind === "landed" ? new Claim(object, next, result.version) : undefined;
+    if (result.kind !== "landed") return undefined;
+    this.#mustRaise.delete(object.id);
+    return new Claim(object, next, result.version);
   }
 
   /**

@@ -233,6 +233,26 @@ describe("ownership", () => {
     expect(await second.call("Note/a", "all")).toEqual(["first", "second"]);
   });
 
+  it("raises the epoch after a flight was given up in doubt: what lands late meets nothing that counts", async () => {
+    const node = await start({
+      bucket: { atomic: false },
+      settings: { OBJECT_SHIP_FAILURES_MAX: 1, OBJECT_ACK_GATE_MS: 1_000, OBJECT_BYTES_MAX: 100_000 },
+    });
+    await node.call("Note/a", "add", "1");
+    node.bucket.faults.failNext(1, { kind: "late", landsAfterMs: 60_000 }, ["write"]);
+    expect(await codeOf(node.call("Note/a", "add", "2"))).toBe("outcome_unknown");
+    // The residency breaks, and the flight that is left fails once more.
+    node.bucket.faults.failNext(2, { kind: "refused" }, ["write"]);
+    expect(await codeOf(node.call("Note/a", "grow", 200_000))).toBe("object_full");
+    node.bucket.faults.clear();
+    expect(await node.call("Note/a", "add", "3")).toBe("3");
+    await node.time.advance(120_000);
+    node.crash();
+    node.world.folder.removeTree("objects");
+    await node.open();
+    expect(await node.call("Note/a", "all")).toEqual(["1", "3"]);
+  });
+
   it("claims under a higher epoch after each restart", async () => {
     const node = await start();
     await node.call("Note/a", "add", "1");
