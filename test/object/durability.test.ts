@@ -17,6 +17,7 @@ function Note.read:all()
   for row in state.sql.each("SELECT text FROM lines ORDER BY id") do found[#found + 1] = row.text end
   return found
 end
+function Note.read:slowly() local n = 0 for i = 1, 60000 do n = n + i end return n end
 function Note.read:count() return state.sql.one("SELECT count(*) AS n FROM lines").n end
 return Note
 `;
@@ -231,6 +232,26 @@ describe("ownership", () => {
     const late = first.start("Note/a", "add", ["late"]);
     expect(await codeOf(first.time.until(late))).toBe("outcome_unknown");
     expect(await second.call("Note/a", "all")).toEqual(["first", "second"]);
+  });
+
+  it("tells every caller when it is lost while a call waits for a read that takes several slices", async () => {
+    // The read begins after each step of the promises that lead from the call into its transaction.
+    for (let step = 0; step < 24; step++) {
+      const node = await start({ settings: { METHOD_SLICE_MS: 1, METHOD_BUDGET_MS: 60_000 } });
+      await node.call("Note/a", "add", "first");
+      const other = await node.sibling();
+      await other.call("Note/a", "add", "second");
+      node.world.lookCostMs = 0.5;
+      const gate = node.bucket.gate();
+      const calls: Promise<unknown>[] = [node.start("Note/a", "add", ["late"])];
+      await node.time.settle();
+      calls.push(node.start("Note/a", "add", ["waits"]));
+      for (let passed = 0; passed < step; passed++) await Promise.resolve();
+      calls.push(node.start("Note/a", "slowly"));
+      gate.release();
+      const settled = await node.time.until(Promise.allSettled(calls), 60_000);
+      expect(settled[0]).toMatchObject({ status: "rejected", reason: { code: "outcome_unknown" } });
+    }
   });
 
   it("raises the epoch after a flight was given up in doubt: what lands late meets nothing that counts", async () => {
