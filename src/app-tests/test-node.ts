@@ -12,6 +12,7 @@ import { MoonportNode } from "../node.js";
 import type { UnitResponse } from "../node-api.js";
 import type { Observation } from "../observation.js";
 import type { Settings } from "../settings/settings.js";
+import { lastingBucket } from "../testing/lasting-bucket.js";
 import { VirtualTime } from "../testing/virtual-time.js";
 import { VirtualWorld } from "../testing/virtual-world.js";
 import type { PlainObject, PlainValue } from "../values.js";
@@ -112,7 +113,7 @@ export class TestNode {
     this.#node = await this.#until(
       MoonportNode.open({
         world: this.#world,
-        bucket: lasting(this.#bucket),
+        bucket: lastingBucket(this.#bucket),
         apps: [app],
         settings,
         onClassError: "refuse",
@@ -137,20 +138,4 @@ export class TestNode {
 function bodyOf({ headers, body }: UnitResponse): PlainValue {
   if (typeof body !== "string" || !/json/.test(headers["content-type"] ?? "")) return body;
   return JSON.parse(body) as PlainValue;
-}
-
-/** A node that stops takes its bucket with it; this one is there for the next. */
-function lasting(bucket: Bucket): Bucket {
-  return {
-    name: bucket.name,
-    atomic: bucket.atomic,
-    start: async () => {},
-    stop: async () => {},
-    get: (key) => bucket.get(key),
-    write: (writes) => bucket.write(writes),
-    writeStream: (key, parts) => bucket.writeStream(key, parts),
-    readStream: (key) => bucket.readStream(key),
-    list: (prefix, options) => bucket.list(prefix, options),
-    delete: (keys) => bucket.delete(keys),
-  };
 }

@@ -1,7 +1,6 @@
 /** A whole node under virtual time with a memory bucket: calls, crashes, restarts. */
 import type { AppSource } from "../../src/app-source.js";
 import { readAppSource } from "../../src/app-source.js";
-import type { Bucket } from "../../src/bucket/bucket.js";
 import { MemoryBucket, type MemoryBucketOptions } from "../../src/bucket/memory-bucket.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { MoonportNode } from "../../src/node.js";
@@ -9,6 +8,7 @@ import type { CallReply, CallRequest, UnitRequest, UnitResponse } from "../../sr
 import type { NodeOptions } from "../../src/node-options.js";
 import type { Observation } from "../../src/observation.js";
 import { resolveSettings } from "../../src/settings/settings.js";
+import { lastingBucket } from "../../src/testing/lasting-bucket.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { PlainValue } from "../../src/values.js";
@@ -75,7 +75,7 @@ export class VirtualNode {
   async open(apps: readonly AppSource[] = [this.#app()]): Promise<void> {
     const opening = MoonportNode.open({
       world: { ...this.world, descriptorsMax: this.#options.descriptorsMax },
-      bucket: unstoppable(this.bucket),
+      bucket: lastingBucket(this.bucket),
       apps,
       // Probing writes would use up what tests plan for the bucket's next requests.
       settings: resolveSettings({ HEALTH_INTERVAL_MS: 0, ...this.#options.settings }),
@@ -198,20 +198,4 @@ export function appOf(
     text,
   }));
   return { app: "default", classes: sources, units: unitSources, modules: moduleSources };
-}
-
-/** The bucket as a store of its own: a node that stops leaves it running for the next. */
-function unstoppable(bucket: MemoryBucket): Bucket {
-  return {
-    name: bucket.name,
-    atomic: bucket.atomic,
-    start: async () => {},
-    stop: async () => {},
-    get: (key) => bucket.get(key),
-    write: (writes) => bucket.write(writes),
-    writeStream: (key, parts) => bucket.writeStream(key, parts),
-    readStream: (key) => bucket.readStream(key),
-    list: (prefix, options) => bucket.list(prefix, options),
-    delete: (keys) => bucket.delete(keys),
-  };
 }

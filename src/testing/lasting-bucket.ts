@@ -1,0 +1,18 @@
+/** A bucket that outlives its nodes: one that stops takes its bucket with it, this one is there for the next. */
+import type { Bucket } from "../bucket/bucket.js";
+
+/** @param bucket is started and stopped by whoever made it */
+export function lastingBucket(bucket: Bucket): Bucket {
+  return {
+    name: bucket.name,
+    atomic: bucket.atomic,
+    start: async () => {},
+    stop: async () => {},
+    get: (key) => bucket.get(key),
+    write: (writes) => bucket.write(writes),
+    writeStream: (key, parts) => bucket.writeStream(key, parts),
+    readStream: (key) => bucket.readStream(key),
+    list: (prefix, options) => bucket.list(prefix, options),
+    delete: (keys) => bucket.delete(keys),
+  };
+}
