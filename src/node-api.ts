@@ -19,10 +19,17 @@ export interface CallRequest {
   readonly timeoutMs?: number;
   /** Aborted when the caller has gone: a call that has not begun is then skipped. */
   readonly signal?: AbortSignal;
-  /** The same question asked without a signal, which is dear to make for every call; wins over `signal`. */
-  readonly isGone?: () => boolean;
+  /** The same without a signal, which is dear to make for every call; wins over `signal`. */
+  readonly waiter?: CallWaiter;
   /** Refuse with `not_a_reading_method` unless the method is a reading one (HTTP GET). */
   readonly mustRead?: boolean;
+}
+
+/** Whoever waits for a call. */
+export interface CallWaiter {
+  isGone(): boolean;
+  /** Given once, when the call stands in its queue: `tell` may be called when the caller goes, or at once if it has gone. */
+  whenGone(tell: () => void): void;
 }
 
 export interface CallReply {

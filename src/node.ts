@@ -12,6 +12,7 @@ import { luaLimits } from "./lua/limits.js";
 import type {
   CallReply,
   CallRequest,
+  CallWaiter,
   ClassInfo,
   Inspection,
   NodeApi,
@@ -374,7 +375,7 @@ export class MoonportNode implements NodeApi, LiveApi {
       args: request.args,
       caller: request.caller,
       callId: request.callId,
-      isGone: request.isGone ?? goneBy(request.signal),
+      waiter: request.waiter ?? waiterOf(request.signal),
       chain,
       expiresMs: world.clock.monotonicMs() + (request.timeoutMs ?? settings.CALL_TIMEOUT_MS),
     };
@@ -433,6 +434,7 @@ function filesOpenMax({ world, settings }: NodeOptions): number {
   return fits;
 }
 
-function goneBy(signal: AbortSignal | undefined): (() => boolean) | undefined {
-  return signal && (() => signal.aborted);
+/** Nobody listens to the signal: it may be shared by any number of calls, and is asked where it matters. */
+function waiterOf(signal: AbortSignal | undefined): CallWaiter | undefined {
+  return signal && { isGone: () => signal.aborted, whenGone: () => {} };
 }

@@ -17,7 +17,7 @@ import type { EmittedEvent, OpenObject } from "./open-object.js";
 import { OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
 import { wakeObject } from "./wake-object.js";
-import type { CallWork, DestroyWork, Outcome, Work } from "./work.js";
+import { type CallWork, type DestroyWork, type Outcome, type Work, waitedInVain } from "./work.js";
 
 export type BurstResult =
   | {
@@ -166,6 +166,9 @@ export class Burst {
     const isBehind = this.#open.isBehind(OBJECT_UNSHIPPED_BYTES_MAX);
     const untilMs = clock.monotonicMs() + OBJECT_BURST_MS;
     for (let count = 0; count < OBJECT_BURST_CALLS_MAX && !this.#ends; count++) {
+      if (this.#mailbox.size === 0) return;
+      // It waits in its place: should its time be up before it begins, it is answered there.
+      for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
       const work = this.#mailbox.take();
       if (work === undefined) return;
       if (work.kind === "row") {
@@ -173,7 +176,6 @@ export class Burst {
         continue;
       }
       this.#current = work;
-      for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
       // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
       const running = this.#perform(work, isBehind);
       this.#took(running instanceof Promise ? await running : running);
@@ -232,10 +234,8 @@ export class Burst {
   /** Why a call does not run although its turn has come. */
   #refusal(work: CallWork, isBehind: boolean): MoonportError | undefined {
     const object = this.#open.object.id;
-    if (work.isGone?.()) return MoonportError.of("caller_gone", `the caller of ${work.method} has gone`, { object });
-    if (this.#context.world.clock.monotonicMs() > work.expiresMs) {
-      return MoonportError.of("deadline_exceeded", `the deadline of ${work.method} passed in the mailbox`, { object });
-    }
+    const late = waitedInVain(object, work, this.#context.world.clock.monotonicMs());
+    if (late !== undefined) return late;
     if (isBehind && work.access === "write") {
       return MoonportError.of("storage_behind", `${object} has too many writes that have not landed`, {
         object,

@@ -1,15 +1,44 @@
-/** The bounded queue of one object's waiting work, in arrival order. Taking from it costs the same however long it is. */
+/**
+ * The bounded queue of one object's waiting work, in arrival order. Taking from it costs the same however long it is.
+ *
+ * What has waited too long, or for nobody, is answered where it stands and leaves its place to others: its turn never comes.
+ * Deadlines are kept by {@link Deadlines}; who has gone is found whenever the queue is looked through: at a deadline, when it
+ * is full, or when a door says so.
+ */
 import { MoonportError } from "../errors.js";
+import { type Deadlines, LOOK_STEP_MS, type Watch } from "./deadlines.js";
 
-export class Mailbox<T> {
-  readonly #object: string;
-  readonly #max: number;
+/** What may wait. */
+export interface Waiting {
+  /** Monotonic; it waits as long as it takes without. */
+  readonly expiresMs?: number;
+  reject(error: MoonportError): void;
+}
+
+export interface MailboxOptions<T> {
+  readonly object: string;
+  readonly max: number;
+  readonly deadlines: Deadlines;
+  /** Why it is not to wait any longer. Never before its `expiresMs` for the time it waits. */
+  refusal(item: T, nowMs: number): MoonportError | undefined;
+}
+
+export class Mailbox<T extends Waiting> {
+  /** Told by doors: somebody whose work may wait here has gone. */
+  readonly callerGone: () => void;
+  readonly #options: MailboxOptions<T>;
+  readonly #watch: Watch;
   #items: (T | undefined)[] = [];
   #head = 0;
+  /** A full queue is looked through for every refused call only if it was not just now. */
+  #fullLookFromMs = Number.NEGATIVE_INFINITY;
 
-  constructor(object: string, max: number) {
-    this.#object = object;
-    this.#max = max;
+  constructor(options: MailboxOptions<T>) {
+    this.#options = options;
+    this.#watch = options.deadlines.watch((nowMs) => this.#look(nowMs));
+    this.callerGone = () => {
+      if (this.size > 0) this.#watch.lookAfter(this.#watch.nowMs);
+    };
   }
 
   get size(): number {
@@ -18,14 +47,17 @@ export class Mailbox<T> {
 
   /** @throws MoonportError `mailbox_full`: nothing is dropped silently */
   put(item: T): void {
-    if (this.size >= this.#max) {
-      throw MoonportError.of("mailbox_full", `${this.#object} has ${this.size} calls waiting`, {
-        object: this.#object,
+    const { object, max } = this.#options;
+    if (this.size >= max && !this.#findsRoom()) {
+      throw MoonportError.of("mailbox_full", `${object} has ${this.size} calls waiting`, {
+        object,
         hint: "try again shortly, or spread the load over more keys",
         retryAfterMs: 1_000,
       });
     }
     this.#items.push(item);
+    const { expiresMs } = item;
+    if (expiresMs !== undefined && expiresMs < this.#watch.dueMs) this.#watch.lookAfter(expiresMs);
   }
 
   take(): T | undefined {
@@ -44,5 +76,40 @@ export class Mailbox<T> {
     this.#items = [];
     this.#head = 0;
     return all;
+  }
+
+  /** The object leaves memory, its queue empty: nothing keeps it there. */
+  close(): void {
+    this.#watch.cancel();
+  }
+
+  #findsRoom(): boolean {
+    const { nowMs } = this.#watch;
+    if (nowMs < this.#fullLookFromMs) return false;
+    this.#fullLookFromMs = nowMs + LOOK_STEP_MS;
+    this.#look(nowMs);
+    return this.size < this.#options.max;
+  }
+
+  #look(nowMs: number): number {
+    const { refusal } = this.#options;
+    const refused: (readonly [T, MoonportError])[] = [];
+    const kept: T[] = [];
+    let earliestMs = Number.POSITIVE_INFINITY;
+    for (let at = this.#head; at < this.#items.length; at++) {
+      const item = this.#items[at] as T;
+      const error = refusal(item, nowMs);
+      if (error === undefined) {
+        kept.push(item);
+        earliestMs = Math.min(earliestMs, item.expiresMs ?? earliestMs);
+      } else refused.push([item, error]);
+    }
+    if (refused.length > 0) {
+      this.#items = kept;
+      this.#head = 0;
+    }
+    // Last, with the queue in order again: whoever hears of it may put something into it.
+    for (const [item, error] of refused) item.reject(error);
+    return earliestMs;
   }
 }

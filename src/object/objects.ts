@@ -11,6 +11,7 @@ import type { LuaClass } from "../lua/contract.js";
 import type { Manifest } from "../shipping/manifest.js";
 import { deferred } from "../world/deferred.js";
 import type { Timer } from "../world/world.js";
+import { Deadlines } from "./deadlines.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
 import type { CallWork, DeferredOutcome, Reply } from "./work.js";
@@ -21,12 +22,14 @@ export class Objects {
   readonly #context: ObjectContext;
   /** In order of last use. */
   readonly #residents = new Map<string, ResidentObject>();
+  readonly #deadlines: Deadlines;
   #newest: ResidentObject | undefined;
   #sweep: Timer | undefined;
   #isClosing = false;
 
   constructor(context: ObjectContext) {
     this.#context = context;
+    this.#deadlines = new Deadlines(context.world);
   }
 
   get residents(): number {
@@ -58,14 +61,17 @@ export class Objects {
   /** Through the mailbox. @throws MoonportError */
   async call(object: ObjectIdentity, input: CallInput): Promise<Reply> {
     const reply = deferred<Reply>();
-    this.#admit(object).submit(callWork(input, undefined, reply.resolve, reply.reject));
+    this.#submit(object, callWork(input, undefined, reply.resolve, reply.reject));
     return reply.promise;
   }
 
   /** Through the mailbox, answered before it is durable. @throws MoonportError when the call never ran */
   async callDeferred(object: ObjectIdentity, input: CallInput): Promise<DeferredOutcome> {
     const outcome = deferred<DeferredOutcome>();
-    this.#admit(object).submit(callWork(input, outcome.resolve, () => {}, outcome.reject));
+    this.#submit(
+      object,
+      callWork(input, outcome.resolve, () => {}, outcome.reject),
+    );
     return outcome.promise;
   }
 
@@ -103,8 +109,15 @@ export class Objects {
   abandon(cause: MoonportError): void {
     this.#isClosing = true;
     this.#sweep?.cancel();
+    this.#deadlines.stop();
     for (const resident of this.#residents.values()) resident.abandon(cause);
     this.#residents.clear();
+  }
+
+  #submit(object: ObjectIdentity, work: CallWork): void {
+    const resident = this.#admit(object);
+    resident.submit(work);
+    work.waiter?.whenGone(resident.callerGone);
   }
 
   #admit(object: ObjectIdentity): ResidentObject {
@@ -113,7 +126,7 @@ export class Objects {
     const known = this.#residents.get(object.id);
     if (known !== undefined) return known;
     if (this.#residents.size >= this.#context.settings.NODE_RESIDENT_MAX) this.#makeRoom();
-    const resident = new ResidentObject(this.#context, object, (used) => this.#used(used));
+    const resident = new ResidentObject(this.#context, object, this.#deadlines, (used) => this.#used(used));
     this.#residents.set(object.id, resident);
     this.#newest = resident;
     return resident;
@@ -171,7 +184,7 @@ function callWork(
     args: input.args,
     caller: input.caller,
     callId: input.callId,
-    isGone: input.isGone,
+    waiter: input.waiter,
     expiresMs: input.expiresMs,
     chain: input.chain,
     deferred,

@@ -14,11 +14,12 @@ import type { LuaClass } from "../lua/contract.js";
 import { yieldTurn } from "../world/world.js";
 import { Asking } from "./asking.js";
 import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
+import type { Deadlines } from "./deadlines.js";
 import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
-import { notDurableYet, tellThroughGate, type Work } from "./work.js";
+import { notDurableYet, tellThroughGate, type Work, waitedInVain } from "./work.js";
 
 type State =
   | { readonly kind: "closed" }
@@ -58,16 +59,31 @@ export class ResidentObject implements FileHolder {
   #activityWaiters: (() => void)[] = [];
 
   /** @param used called at every use, so that the residents stay in order of last use */
-  constructor(context: ObjectContext, object: ObjectIdentity, used: (resident: ResidentObject) => void) {
+  constructor(
+    context: ObjectContext,
+    object: ObjectIdentity,
+    deadlines: Deadlines,
+    used: (resident: ResidentObject) => void,
+  ) {
     this.#context = context;
     this.#used = used;
     this.object = object;
-    this.#mailbox = new Mailbox(object.id, context.settings.OBJECT_MAILBOX_MAX);
+    this.#mailbox = new Mailbox({
+      object: object.id,
+      max: context.settings.OBJECT_MAILBOX_MAX,
+      deadlines,
+      refusal: (work, nowMs) => waitedInVain(object.id, work, nowMs),
+    });
     this.lastUsedMs = context.world.clock.monotonicMs();
   }
 
   get mailboxCalls(): number {
     return this.#mailbox.size;
+  }
+
+  /** For doors: somebody whose call may wait here has gone. */
+  get callerGone(): () => void {
+    return this.#mailbox.callerGone;
   }
 
   /** The open file, if calls may run on it now. */
@@ -113,7 +129,9 @@ export class ResidentObject implements FileHolder {
   /** Whether nothing would be lost if this object were forgotten now; closes its file on the way. */
   tryLeave(): boolean {
     if (this.#isPumping || this.#mailbox.size > 0) return false;
-    return this.#state.kind === "closed" || this.tryCloseFile();
+    if (this.#state.kind !== "closed" && !this.tryCloseFile()) return false;
+    this.#mailbox.close();
+    return true;
   }
 
   /** Waits for the mailbox to empty and everything to land, then closes. Rejects when shipping fails. */
@@ -157,7 +175,8 @@ export class ResidentObject implements FileHolder {
     try {
       while (this.#mailbox.size > 0) {
         const open = await this.#opened();
-        await this.#runBurst(open);
+        // Those that waited for the file may have waited in vain.
+        if (this.#mailbox.size > 0) await this.#runBurst(open);
         if (this.#mailbox.size > 0) await yieldTurn(this.#context.world);
       }
     } catch (error) {

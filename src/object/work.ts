@@ -1,6 +1,7 @@
 /** What may stand in an object's mailbox, and what comes of it. */
 import { MoonportError } from "../errors.js";
 import type { Caller } from "../lua/contract.js";
+import type { CallWaiter } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import { deferred } from "../world/deferred.js";
 import type { OpenObject } from "./open-object.js";
@@ -13,9 +14,9 @@ export interface CallWork {
   readonly args: readonly PlainValue[];
   readonly caller: Caller;
   readonly callId: string | undefined;
-  /** Whether its caller has gone; undefined where nobody could tell. */
-  readonly isGone: (() => boolean) | undefined;
-  /** Monotonic; when its turn comes later than this it does not run. */
+  /** Undefined where nobody could tell whether its caller has gone. */
+  readonly waiter: CallWaiter | undefined;
+  /** Monotonic; when its turn has not come by then it does not run. */
   readonly expiresMs: number;
   /** Objects that wait for this call, the outermost first: `app/Class/key`. */
   readonly chain: readonly string[];
@@ -48,6 +49,15 @@ export interface RowWork {
 }
 
 export type Work = CallWork | DestroyWork | RowWork;
+
+/** Why a call is not to wait any longer, and never runs. */
+export function waitedInVain(object: string, work: Work, nowMs: number): MoonportError | undefined {
+  if (work.kind !== "call") return undefined;
+  if (work.waiter?.isGone())
+    return MoonportError.of("caller_gone", `the caller of ${work.method} has gone`, { object });
+  if (nowMs <= work.expiresMs) return undefined;
+  return MoonportError.of("deadline_exceeded", `the deadline of ${work.method} passed in the mailbox`, { object });
+}
 
 export interface Reply {
   readonly value: PlainValue;

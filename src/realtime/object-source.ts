@@ -90,7 +90,7 @@ export class ObjectSource implements LiveSource {
       caller,
       chain: [],
       callId: undefined,
-      isGone: undefined,
+      waiter: undefined,
       expiresMs,
     });
     return undefined;

@@ -7,7 +7,7 @@
 import { asMoonportError, type MoonportError } from "../errors.js";
 import { checkMethodName, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
-import type { CallReply, CallRequest, NodeApi } from "../node-api.js";
+import type { CallReply, CallRequest, CallWaiter, NodeApi } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 
 export interface SocketCallInput {
@@ -134,7 +134,7 @@ export class SocketCalls {
   }
 }
 
-class SocketCall implements CallRequest {
+class SocketCall implements CallRequest, CallWaiter {
   readonly id: number;
   readonly object: ObjectIdentity;
   readonly method: string;
@@ -145,6 +145,7 @@ class SocketCall implements CallRequest {
   readonly mustRead?: boolean;
   #gone: AbortController | undefined;
   #isGone = false;
+  #tell: (() => void) | undefined;
 
   constructor(input: SocketCallInput) {
     this.id = input.id;
@@ -157,8 +158,18 @@ class SocketCall implements CallRequest {
     if (input.mustRead !== undefined) this.mustRead = input.mustRead;
   }
 
-  /** Asked when the call's turn comes. */
-  readonly isGone = (): boolean => this.#isGone;
+  get waiter(): CallWaiter {
+    return this;
+  }
+
+  isGone(): boolean {
+    return this.#isGone;
+  }
+
+  whenGone(tell: () => void): void {
+    if (this.#isGone) tell();
+    else this.#tell = tell;
+  }
 
   /** Made when somebody asks, which a node does not: it would cost a good part of a call. */
   get signal(): AbortSignal {
@@ -170,5 +181,6 @@ class SocketCall implements CallRequest {
   giveUp(): void {
     this.#isGone = true;
     this.#gone?.abort();
+    this.#tell?.();
   }
 }
