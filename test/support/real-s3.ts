@@ -1,32 +1,95 @@
 /**
  * The one real S3 server of a test run, as a test file sees it: a bucket of its own on it.
  *
- * The first file that asks starts the server; the end of the run stops it (real-s3-setup.ts). Where it is not installed its
+ * The first group that runs starts the server; the end of the run stops it (real-s3-setup.ts). Where it is not installed its
  * groups are skipped, and the end of the run says which and how to get it; with REQUIRE_S3=1 the run fails instead.
  */
-import type { Gateway, S3Keys } from "./radosgw.js";
+import { randomBytes } from "node:crypto";
+import fs from "node:fs";
+import net from "node:net";
+import { text } from "node:stream/consumers";
+import { beforeAll, describe, expect, inject, onTestFinished } from "vitest";
+import {
+  createBucket,
+  type Gateway,
+  INSTALL_COMMAND,
+  type Radosgw,
+  radosgwBucketUrl,
+  type S3Access,
+  startGateway,
+} from "./radosgw.js";
 
-export interface RealS3 {
-  /** `http://127.0.0.1:PORT` */
-  readonly endpoint: string;
-  readonly host: string;
-  readonly port: number;
-  /** This file's own, made already, empty. */
+export interface RealS3 extends S3Access {
+  /** This file's own, made already; empty at first. */
   readonly bucket: string;
-  readonly keys: S3Keys;
-  /** For child processes, or `vi.stubEnv`: what the SDK's standard chain reads. */
-  readonly env: {
-    readonly AWS_ACCESS_KEY_ID: string;
-    readonly AWS_SECRET_ACCESS_KEY: string;
-    readonly AWS_REGION: string;
-  };
   /** `s3://BUCKET/PREFIX?endpoint=…` with all that this server needs. `endpoint` may name a proxy before it, or a gateway. */
   bucketUrl(prefix?: string, options?: { readonly endpoint?: string }): string;
-  /** A gateway of this file's own over the same buckets, for tests that kill, pause and restart it. */
+  /** A gateway of this test's own over the same buckets, to kill, pause and restart; stopped when the test ends. */
   startGateway(): Promise<Gateway>;
 }
 
-/** A group of tests on the real server. `s3()` may be called in tests and hooks of the group, not while it is collected. */
-export function describeOnRealS3(_name: string, _body: (s3: () => RealS3) => void): void {
-  throw new Error("not built yet");
+/** What the run's setup tells the test files. */
+export type RealS3Setup =
+  /** `control` is a socket: whoever connects is sent a {@link RealS3Answer}, once the server is up. */
+  | { readonly kind: "installed"; readonly control: string }
+  /** Groups that are skipped are noted in the file, one a line. */
+  | { readonly kind: "missing"; readonly skippedFile: string };
+
+export type RealS3Answer =
+  | { readonly kind: "up"; readonly server: S3Access & Pick<Radosgw, "configFile"> }
+  | { readonly kind: "failed"; readonly message: string };
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    realS3: RealS3Setup;
+  }
+}
+
+/** More than the server's own limit, so that its error is the one that is seen. */
+const UP_MAX_MS = 90_000;
+
+/** A group of tests on the real server. `s3()` may be called in its tests and hooks, not while the group is collected. */
+export function describeOnRealS3(name: string, body: (s3: () => RealS3) => void): void {
+  const setup = inject("realS3");
+  if (setup.kind === "missing") {
+    fs.appendFileSync(setup.skippedFile, `${expect.getState().testPath}: ${name}\n`);
+    describe.skip(`${name} (SKIPPED: needs a real S3 server, ${INSTALL_COMMAND})`, () => body(notUp));
+    return;
+  }
+  describe(name, () => {
+    let up: RealS3 | undefined;
+    beforeAll(async () => {
+      up = await realS3(setup.control);
+    }, UP_MAX_MS);
+    body(() => up ?? notUp());
+  });
+}
+
+function notUp(): never {
+  throw new Error("s3() may be called in tests and hooks only");
+}
+
+let ofThisFile: Promise<RealS3> | undefined;
+
+function realS3(control: string): Promise<RealS3> {
+  ofThisFile ??= connect(control);
+  return ofThisFile;
+}
+
+async function connect(control: string): Promise<RealS3> {
+  const answer = JSON.parse(await text(net.connect(control))) as RealS3Answer;
+  if (answer.kind === "failed") throw new Error(answer.message);
+  const { server } = answer;
+  const bucket = `test-${randomBytes(8).toString("hex")}`;
+  await createBucket(server, bucket);
+  return {
+    ...server,
+    bucket,
+    bucketUrl: (prefix, { endpoint = server.endpoint } = {}) => radosgwBucketUrl(endpoint, bucket, prefix),
+    startGateway: async () => {
+      const gateway = await startGateway(server);
+      onTestFinished(() => gateway.stop());
+      return gateway;
+    },
+  };
 }
