@@ -30,8 +30,8 @@ export interface RealS3 extends S3Access {
 
 /** What the run's setup tells the test files. */
 export type RealS3Setup =
-  /** `control` is a socket: whoever connects is sent a {@link RealS3Answer}, once the server is up. */
-  | { readonly kind: "installed"; readonly control: string }
+  /** Whoever connects to the port, on 127.0.0.1, is sent a {@link RealS3Answer}, once the server is up. */
+  | { readonly kind: "installed"; readonly controlPort: number }
   /** Groups that are skipped are noted in the file, one a line. */
   | { readonly kind: "missing"; readonly skippedFile: string };
 
@@ -59,7 +59,7 @@ export function describeOnRealS3(name: string, body: (s3: () => RealS3) => void)
   describe(name, () => {
     let up: RealS3 | undefined;
     beforeAll(async () => {
-      up = await realS3(setup.control);
+      up = await realS3(setup.controlPort);
     }, UP_MAX_MS);
     body(() => up ?? notUp());
   });
@@ -71,13 +71,13 @@ function notUp(): never {
 
 let ofThisFile: Promise<RealS3> | undefined;
 
-function realS3(control: string): Promise<RealS3> {
-  ofThisFile ??= connect(control);
+function realS3(controlPort: number): Promise<RealS3> {
+  ofThisFile ??= connect(controlPort);
   return ofThisFile;
 }
 
-async function connect(control: string): Promise<RealS3> {
-  const answer = JSON.parse(await text(net.connect(control))) as RealS3Answer;
+async function connect(controlPort: number): Promise<RealS3> {
+  const answer = JSON.parse(await text(net.connect(controlPort, "127.0.0.1"))) as RealS3Answer;
   if (answer.kind === "failed") throw new Error(answer.message);
   const { server } = answer;
   const bucket = `test-${randomBytes(8).toString("hex")}`;
