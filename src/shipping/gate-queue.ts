@@ -2,7 +2,8 @@
  * The gate of one object: finished replies, in the order they finished, each waiting for a flight number to land.
  *
  * Later replies never wait for an earlier flight than those before them, and all wait for the same bound, so one queue
- * and one timer serve for release and for expiry (G3: the task itself never waits here).
+ * and one timer serve for release and for expiry (G3: the task itself never waits here). The timer is left to run when the
+ * gate empties: it looks who has waited too long by then, which mostly is nobody, and costs nothing for each flight.
  */
 import type { Timer, World } from "../world/world.js";
 
@@ -44,8 +45,8 @@ export class GateQueue {
   releaseThrough(flight: number): number {
     let count = 0;
     while (count < this.#entries.length && (this.#entries[count] as Entry).flight <= flight) count++;
-    const released = this.#entries.splice(0, count);
-    this.#disarmIfEmpty();
+    const released = count === this.#entries.length ? this.#entries : this.#entries.splice(0, count);
+    if (released === this.#entries) this.#entries = [];
     for (const entry of released) entry.waiter.release();
     return count;
   }
@@ -54,7 +55,8 @@ export class GateQueue {
   failAll(cause: Error): void {
     const failed = this.#entries;
     this.#entries = [];
-    this.#disarmIfEmpty();
+    this.#timer?.cancel();
+    this.#timer = undefined;
     for (const entry of failed) entry.waiter.fail(cause);
   }
 
@@ -71,11 +73,5 @@ export class GateQueue {
 
   #arm(delayMs: number): void {
     this.#timer = this.#world.timers.after(delayMs, () => this.#expire());
-  }
-
-  #disarmIfEmpty(): void {
-    if (this.#entries.length > 0) return;
-    this.#timer?.cancel();
-    this.#timer = undefined;
   }
 }

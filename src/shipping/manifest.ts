@@ -118,35 +118,77 @@ export function segmentBytes(manifest: Manifest): number {
 
 /** Compact JSON: small, readable in any bucket browser. Entries are arrays: [epoch, ...numbers, bytes]. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const { snapshot, segments, ...rest } = manifest;
-  const document = { ...rest, snapshot: snapshot && [snapshot.epoch, snapshot.seq, snapshot.bytes] };
-  const body = `${JSON.stringify(document).slice(0, -1)},"segments":[${segmentsText(segments)}]`;
-  return Buffer.from(`${body}${checksumField(body)}`, "utf8");
+  const head = headText(manifest);
+  const list = listOf(manifest.segments);
+  const bytes = Buffer.allocUnsafe(head.length * 3 + list.length + 1 + CHECKSUM_FIELD_LENGTH);
+  let at = bytes.write(head, 0, "utf8");
+  bytes.set(list.bytes.subarray(0, list.length), at);
+  at += list.length;
+  bytes[at++] = CLOSING_BRACKET;
+  at += bytes.write(checksumField(crc32(bytes.subarray(0, at))), at, "latin1");
+  return bytes.subarray(0, at);
+}
+
+/** Everything but the segments, up to where their list begins. Written out by hand: it is made for each flight. */
+function headText({ object, rid, owner, snapshot, ...rest }: Omit<Manifest, "segments">): string {
+  const { format, epoch, seq, identity, pages, pageSize, destroyed, eventLast } = rest;
+  const base = snapshot === undefined ? "" : `"snapshot":[${snapshot.epoch},${snapshot.seq},${snapshot.bytes}],`;
+  return (
+    `{"format":${format},"object":${JSON.stringify(object)},"rid":${JSON.stringify(rid)},"epoch":${epoch},` +
+    `"owner":${JSON.stringify(owner)},"seq":${seq},"identity":"${identity}","pages":${pages},"pageSize":${pageSize},` +
+    `"destroyed":${destroyed},"eventLast":${eventLast},${base}"segments":[`
+  );
 }
 
 /** The document's end: a checksum over all before it. One flipped bit could else name another history, and a valid one. */
-function checksumField(body: string): string {
-  return `,"crc":"${crc32(body).toString(16).padStart(8, "0")}"}`;
+function checksumField(checksum: number): string {
+  return `,"crc":"${checksum.toString(16).padStart(8, "0")}"}`;
 }
 
 const CHECKSUM_FIELD_LENGTH = ',"crc":"00000000"}'.length;
+const CLOSING_BRACKET = 0x5d;
+const LIST_BYTES_MIN = 512;
 
-/** The text of a list, from that of the list it grew out of: each flight adds one entry to up to COMPACT_SEGMENTS_MAX. */
-const segmentTexts = new WeakMap<readonly SegmentEntry[], string>();
+/**
+ * A list of segments as the bytes between its brackets. Each flight adds one entry to up to COMPACT_SEGMENTS_MAX, so a list
+ * shares the array of the one it grew out of and writes behind its end; only the longest of those who share may do that.
+ */
+interface ListBytes {
+  readonly bytes: Buffer;
+  readonly length: number;
+  readonly shared: { usedBytes: number };
+}
 
-function segmentsText(segments: readonly SegmentEntry[]): string {
-  const known = segmentTexts.get(segments);
+const listBytes = new WeakMap<readonly SegmentEntry[], ListBytes>();
+
+function listOf(segments: readonly SegmentEntry[]): ListBytes {
+  const known = listBytes.get(segments);
   if (known !== undefined) return known;
   const text = segments.map(entryText).join(",");
-  segmentTexts.set(segments, text);
-  return text;
+  const bytes = Buffer.allocUnsafeSlow(Math.max(LIST_BYTES_MIN, text.length * 2));
+  const length = bytes.write(text, 0, "latin1");
+  const list = { bytes, length, shared: { usedBytes: length } };
+  listBytes.set(segments, list);
+  return list;
 }
 
 function appended(segments: readonly SegmentEntry[], entry: SegmentEntry): readonly SegmentEntry[] {
   const longer = [...segments, entry];
-  const text = segmentsText(segments);
-  segmentTexts.set(longer, text === "" ? entryText(entry) : `${text},${entryText(entry)}`);
+  const before = listOf(segments);
+  const text = before.length === 0 ? entryText(entry) : `,${entryText(entry)}`;
+  const { bytes, shared } = withRoom(before, text.length);
+  const length = before.length + bytes.write(text, before.length, "latin1");
+  shared.usedBytes = length;
+  listBytes.set(longer, { bytes, length, shared });
   return longer;
+}
+
+function withRoom(list: ListBytes, moreBytes: number): Pick<ListBytes, "bytes" | "shared"> {
+  const { bytes, length, shared } = list;
+  if (shared.usedBytes === length && length + moreBytes <= bytes.length) return list;
+  const copy = Buffer.allocUnsafeSlow(Math.max(LIST_BYTES_MIN, (length + moreBytes) * 2));
+  copy.set(bytes.subarray(0, length));
+  return { bytes: copy, shared: { usedBytes: length } };
 }
 
 function entryText({ epoch, fromSeq, toSeq, bytes }: SegmentEntry): string {
@@ -211,9 +253,10 @@ function checkContiguous(manifest: Manifest): void {
 }
 
 function parse(object: string, bytes: Uint8Array): Record<string, unknown> {
-  const text = Buffer.from(bytes).toString("utf8");
-  const body = text.slice(0, -CHECKSUM_FIELD_LENGTH);
-  if (text.slice(body.length) !== checksumField(body)) throw corrupt(object, "its checksum does not fit");
+  const bodyBytes = Math.max(0, bytes.length - CHECKSUM_FIELD_LENGTH);
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8");
+  const checksum = checksumField(crc32(bytes.subarray(0, bodyBytes)));
+  if (!text.endsWith(checksum)) throw corrupt(object, "its checksum does not fit");
   try {
     const document: unknown = JSON.parse(text);
     if (typeof document === "object" && document !== null) return document as Record<string, unknown>;

@@ -62,15 +62,22 @@ export function yieldTurn(world: Pick<World, "timers">): Promise<void> {
   return new Promise((resolve) => void world.timers.soon(resolve));
 }
 
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
 /** A UUIDv7 (RFC 9562): time-ordered, from the world's clock and randomness. */
 export function uuidv7(world: Pick<World, "clock" | "random">): string {
-  const bytes = world.random.bytes(16);
-  const nowMs = Math.floor(world.clock.wallMs());
-  new DataView(bytes.buffer, bytes.byteOffset).setUint32(0, Math.floor(nowMs / 0x10000));
-  bytes[4] = (nowMs >>> 8) & 0xff;
-  bytes[5] = nowMs & 0xff;
-  bytes[6] = 0x70 | ((bytes[6] as number) & 0x0f);
-  bytes[8] = 0x80 | ((bytes[8] as number) & 0x3f);
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  const random = world.random.bytes(10);
+  const hex = (at: number): string => HEX[random[at] as number] as string;
+  const time = Math.floor(world.clock.wallMs()).toString(16).padStart(12, "0");
+  const version = HEX[0x70 | ((random[0] as number) & 0x0f)] as string;
+  const variant = HEX[0x80 | ((random[2] as number) & 0x3f)] as string;
+  return (
+    `${time.slice(0, 8)}-${time.slice(8)}-${version}${hex(1)}-${variant}${hex(3)}-` +
+    hex(4) +
+    hex(5) +
+    hex(6) +
+    hex(7) +
+    hex(8) +
+    hex(9)
+  );
 }

@@ -9,6 +9,7 @@ import {
   withSegment,
   withSnapshot,
 } from "../../src/shipping/manifest.js";
+import { SeededRandom } from "../../src/testing/seeded-random.js";
 
 const position = (seq: number) => ({ seq, identity: "0123456789abcdef", pages: 8, pageSize: 1024 });
 
@@ -38,6 +39,18 @@ describe("a manifest", () => {
     ]) {
       expect(decodeManifest("a/B/ü", encodeManifest(manifest))).toEqual(manifest);
     }
+  });
+
+  it("grows into different histories from one, none of which touches another", () => {
+    const grown = (from: Manifest, seq: number, bytes: number): Manifest =>
+      withSegment(from, { epoch: 1, fromSeq: seq, toSeq: seq, bytes }, position(seq), `r${seq}-${bytes}`);
+    const kept: Manifest[] = [busy()];
+    const random = new SeededRandom(7);
+    for (let step = 0; step < 300; step++) {
+      const from = kept[Math.floor(random.fraction() * kept.length)] as Manifest;
+      kept.push(grown(from, from.seq + 1, step));
+    }
+    for (const manifest of kept) expect(decodeManifest("a/B/ü", encodeManifest(manifest))).toEqual(manifest);
   });
 
   it("is refused with any single bit flipped, and cut anywhere", () => {

@@ -4,7 +4,7 @@
  */
 import { MoonportError } from "../../errors.js";
 
-const VARINT_BYTES_MAX = 5;
+export const VARINT_BYTES_MAX = 5;
 
 /** Writes an unsigned 32-bit number in groups of 7 bits, lowest first; returns the place behind it. */
 export function putVarint(target: Uint8Array, at: number, value: number): number {
@@ -16,10 +16,6 @@ export function putVarint(target: Uint8Array, at: number, value: number): number
   }
   target[place++] = rest;
   return place;
-}
-
-export function varintBytes(value: number): number {
-  return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : VARINT_BYTES_MAX;
 }
 
 export class ByteReader {

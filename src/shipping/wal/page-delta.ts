@@ -12,7 +12,10 @@ import { wordsOf } from "./words.js";
 const RANGE_HEAD_BYTES_MAX = 6;
 const scratch = new Uint8Array(65_536);
 
-/** `undefined` when the whole page is not larger. Both are pages of one size. */
+/**
+ * `undefined` when the whole page is not larger. Both are pages of one size. The delta is a view of a buffer that the next
+ * call uses again: copy it.
+ */
 export function encodeDelta(base: Uint8Array, image: Uint8Array): Uint8Array | undefined {
   assert(base.length === image.length, "a delta's base has the size of its page");
   const before = wordsOf(base);
@@ -34,7 +37,7 @@ export function encodeDelta(base: Uint8Array, image: Uint8Array): Uint8Array | u
     while (from < to) scratch[used++] = image[from++] as number;
     end = to;
   }
-  return scratch.slice(0, used);
+  return scratch.subarray(0, used);
 }
 
 /** The page that `delta` was made from, as a new array. @throws MoonportError `object_corrupt` */

@@ -63,13 +63,20 @@ export class PageImages {
     return this.#images.get(pgno);
   }
 
-  /** A segment with these images was made: they are the bases of the next. Keeps the arrays; pages beyond the size are gone. */
+  /** A segment with these images was made: they are the bases of the next. Keeps copies; pages beyond the size are gone. */
   shipped(images: ReadonlyMap<number, Uint8Array>, finalPages: number): void {
     const before = this.#bytes;
     for (const [pgno, image] of images) {
-      this.#delete(pgno);
-      this.#images.set(pgno, image);
-      this.#bytes += image.byteLength + IMAGE_OVERHEAD_BYTES;
+      const kept = this.#images.get(pgno);
+      if (kept === undefined) {
+        this.#images.set(pgno, image.slice());
+        this.#bytes += image.byteLength + IMAGE_OVERHEAD_BYTES;
+      } else {
+        // In place: the same pages change again and again, and an array of this size costs more than the copy.
+        kept.set(image);
+        this.#images.delete(pgno);
+        this.#images.set(pgno, kept);
+      }
       if (pgno > this.#highest) this.#highest = pgno;
     }
     if (this.#highest > finalPages) this.#dropBeyond(finalPages);

@@ -11,7 +11,7 @@
  */
 import { crc32 } from "node:zlib";
 import { assert, MoonportError } from "../../errors.js";
-import { ByteReader, putVarint, varintBytes } from "./byte-reader.js";
+import { ByteReader, putVarint, VARINT_BYTES_MAX } from "./byte-reader.js";
 import { encodeDelta } from "./page-delta.js";
 import { isPageSize, lockPage } from "./words.js";
 
@@ -19,6 +19,7 @@ const SEGMENT_FORMAT = 1;
 const MAGIC = 0x4745534d;
 const HEAD_BYTES = 58;
 const CRC_BYTES = 4;
+const scratch = new Uint8Array(256 * 1024);
 const IDENTITY = /^[0-9a-f]{16}$/;
 
 export interface SegmentHead {
@@ -56,20 +57,28 @@ export function encodeSegment(
 ): Uint8Array {
   const fault = headFault(head);
   assert(fault === undefined, `a segment cannot be made: ${fault}`);
-  const pages = [...images].sort((a, b) => a[0] - b[0]).map(([pgno, image]) => pageOf(pgno, image, baseOf(pgno)));
-  const bytes = new Uint8Array(encodedBytes(pages));
-  let at = putHead(bytes, head, pages.length);
+  const numbers = [...images.keys()].sort((a, b) => a - b);
+  const target = targetOf(HEAD_BYTES + CRC_BYTES + numbers.length * (2 * VARINT_BYTES_MAX + head.pageSize));
+  let at = putHead(target, head, numbers.length);
   let before = 0;
-  for (const page of pages) {
-    at = putVarint(bytes, at, page.pgno - before);
-    at = putVarint(bytes, at, page.kind === "whole" ? 0 : page.delta.length + 1);
-    const body = page.kind === "whole" ? page.image : page.delta;
-    bytes.set(body, at);
+  for (const pgno of numbers) {
+    const image = images.get(pgno) as Uint8Array;
+    const base = baseOf(pgno);
+    const delta = base && encodeDelta(base, image);
+    at = putVarint(target, at, pgno - before);
+    at = putVarint(target, at, delta === undefined ? 0 : delta.length + 1);
+    const body = delta ?? image;
+    target.set(body, at);
     at += body.length;
-    before = page.pgno;
+    before = pgno;
   }
-  viewOf(bytes).setUint32(at, crc32(bytes.subarray(0, at)), true);
-  return bytes.subarray(0, at + CRC_BYTES);
+  viewOf(target).setUint32(at, crc32(target.subarray(0, at)), true);
+  return target.slice(0, at + CRC_BYTES);
+}
+
+/** Where a segment is put together: in the buffer that all share, unless it is large. */
+function targetOf(bytesMax: number): Uint8Array {
+  return bytesMax <= scratch.length ? scratch : new Uint8Array(bytesMax);
 }
 
 /**
@@ -92,21 +101,6 @@ export function decodeSegment(bytes: Uint8Array, name = "a segment"): Segment {
   const pages = readPages(reader, head, reader.uint32("its page count"));
   if (reader.remaining > 0) throw damaged(`${reader.remaining} bytes follow its last page`);
   return { ...head, pages };
-}
-
-function pageOf(pgno: number, image: Uint8Array, base: Uint8Array | undefined): SegmentPage {
-  const delta = base && encodeDelta(base, image);
-  return delta === undefined ? { kind: "whole", pgno, image } : { kind: "delta", pgno, delta };
-}
-
-/** At most so many: gaps are counted as if they were page numbers. */
-function encodedBytes(pages: readonly SegmentPage[]): number {
-  let bytes = HEAD_BYTES + CRC_BYTES;
-  for (const page of pages) {
-    const size = page.kind === "whole" ? page.image.length : page.delta.length;
-    bytes += varintBytes(page.pgno) + varintBytes(size + 1) + size;
-  }
-  return bytes;
 }
 
 function putHead(bytes: Uint8Array, head: SegmentHead, pageCount: number): number {

@@ -11,7 +11,7 @@ import { assert } from "../../errors.js";
 import type { FileHandle, Folder } from "../../world/folder.js";
 import { ChangedPages } from "./changed-pages.js";
 import { WAL_HEADER_BYTES, type WalHeader } from "./wal-format.js";
-import { type Cursor, copyImages, readHeader, type Scan, scanCommits, startOf } from "./wal-scan.js";
+import { type Cursor, lastImages, readHeader, type Scan, scanCommits, startOf } from "./wal-scan.js";
 
 export type SnapshotReason =
   /** Nothing was captured yet and no start was set. */
@@ -33,7 +33,7 @@ export type Captured =
   | { readonly kind: "nothing" }
   | {
       readonly kind: "pages";
-      /** Last image of each changed page by page number, copies of their own. */
+      /** Last image of each changed page by page number: to be used, or copied, before any WAL is read again. */
       readonly pages: ReadonlyMap<number, Uint8Array>;
       /** Size of the database after the last commit, in pages. */
       readonly finalPages: number;
@@ -105,8 +105,8 @@ export class WalCapture {
     if (changed.commits === 0) return this.#nothingNew(look.file, look.from);
     if (changed.tooMany) return this.#loseAfter(scan, changed, "too_large");
     if (changed.missingPage() !== undefined) return this.#loseAfter(scan, changed, "page_missing");
-    // Copied before the position moves: if a read fails here, the next capture takes the same commits.
-    const pages = copyImages(look.file, look.from, scan, changed);
+    // Read before the position moves: if that fails, the next capture takes the same commits.
+    const pages = lastImages(look.file, look.from, scan, changed);
     this.#moveTo(scan.end, changed.finalPages);
     return { kind: "pages", pages, finalPages: changed.finalPages, commits: changed.commits };
   }

@@ -1,8 +1,8 @@
 /**
  * Reading a WAL file: its header, and the committed frames from a place on, in bounded steps.
  *
- * The reading buffer is shared by all objects of the thread (everything here runs in one tick), so nothing of it may be
- * kept: images are handed out as copies.
+ * The reading buffer is shared by all objects of the thread, and images are handed out as views of it where they can be:
+ * they stand until the next reading of any WAL, so whoever wants one longer copies it in the same tick.
  */
 import { MoonportError } from "../../errors.js";
 import type { FileHandle } from "../../world/folder.js";
@@ -59,8 +59,8 @@ export function scanCommits(file: FileHandle, cursor: Cursor, changed: ChangedPa
   }
 }
 
-/** Copies of the last images, right after the scan from `from` that found them. */
-export function copyImages(file: FileHandle, from: Cursor, scan: Scan, changed: ChangedPages): Map<number, Uint8Array> {
+/** The last images, right after the scan from `from` that found them; good until the next reading of any WAL. */
+export function lastImages(file: FileHandle, from: Cursor, scan: Scan, changed: ChangedPages): Map<number, Uint8Array> {
   const { pageSize } = from.header;
   const images = new Map<number, Uint8Array>();
   for (const [pgno, offset] of changed.lastImages()) {
@@ -72,7 +72,7 @@ export function copyImages(file: FileHandle, from: Cursor, scan: Scan, changed: 
 }
 
 function bufferedImage(at: number, pageSize: number): Uint8Array {
-  return buffer.slice(at, at + pageSize);
+  return buffer.subarray(at, at + pageSize);
 }
 
 function readImage(file: FileHandle, position: number, pageSize: number): Uint8Array {

@@ -17,6 +17,17 @@ describe("the cache of page images", () => {
     expect(object.get(3)).toBeUndefined();
   });
 
+  test("keeps copies: what was shipped may be written over, the first time and every other", () => {
+    const object = new PageImageCache(1 << 20).imagesOf();
+    const image = new Uint8Array(1024);
+    for (const byte of [1, 2, 3]) {
+      object.shipped(new Map([[1, image.fill(byte)]]), 1);
+      image.fill(99);
+      expect(object.get(1)).toEqual(new Uint8Array(1024).fill(byte));
+    }
+    expect(object.bytes).toBe(ONE_IMAGE_BYTES);
+  });
+
   test("forgets pages beyond the size of the database: they are no base when the file grows again", () => {
     const object = new PageImageCache(1 << 20).imagesOf();
     object.shipped(images(1, 2, 3, 4), 4);

@@ -79,20 +79,6 @@ describe("what a capture holds", () => {
     object.verify();
   });
 
-  test("images of their own, which later captures leave alone", () => {
-    const object = withTable();
-    insert(object, 1, 10);
-    const first = object.ship();
-    if (first.kind !== "pages") throw new Error("expected pages");
-    const kept = new Map([...first.pages].map(([pgno, image]) => [pgno, Buffer.from(image).toString("hex")]));
-    insert(object, 5, 100);
-    object.ship();
-    for (const [pgno, image] of first.pages) {
-      expect(Buffer.from(image).toString("hex")).toBe(kept.get(pgno));
-      expect(image.buffer.byteLength, "no image holds on to a shared buffer").toBe(1024);
-    }
-  });
-
   test("nothing of what a snapshot holds already", () => {
     const object = withTable();
     insert(object, 20, 500);
