@@ -17,7 +17,7 @@ import type { EmittedEvent, OpenObject } from "./open-object.js";
 import { OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
 import { wakeObject } from "./wake-object.js";
-import { type CallWork, type DestroyWork, type Outcome, type Work, waitedInVain } from "./work.js";
+import type { CallWork, DestroyWork, Outcome, Work } from "./work.js";
 
 export type BurstResult =
   | {
@@ -169,7 +169,7 @@ export class Burst {
       if (this.#mailbox.size === 0) return;
       // It waits in its place: should its time be up before it begins, it is answered there.
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
-      const work = this.#mailbox.take();
+      const work = this.#mailbox.take(clock.monotonicMs());
       if (work === undefined) return;
       if (work.kind === "row") {
         this.#rowAsked = true;
@@ -234,8 +234,6 @@ export class Burst {
   /** Why a call does not run although its turn has come. */
   #refusal(work: CallWork, isBehind: boolean): MoonportError | undefined {
     const object = this.#open.object.id;
-    const late = waitedInVain(object, work, this.#context.world.clock.monotonicMs());
-    if (late !== undefined) return late;
     if (isBehind && work.access === "write") {
       return MoonportError.of("storage_behind", `${object} has too many writes that have not landed`, {
         object,

@@ -2,6 +2,7 @@
  * The bounded queue of one object's waiting work, in arrival order. Taking from it costs the same however long it is.
  *
  * What has waited too long, or for nobody, is answered where it stands and leaves its place to others: its turn never comes.
+ * It has run nothing, so its answer tells nothing of the object and passes no gate.
  * Deadlines are kept by {@link Deadlines}; who has gone is found whenever the queue is looked through: at a deadline, when it
  * is full, or when a door says so.
  */
@@ -60,15 +61,15 @@ export class Mailbox<T extends Waiting> {
     if (expiresMs !== undefined && expiresMs < this.#watch.dueMs) this.#watch.lookAfter(expiresMs);
   }
 
-  take(): T | undefined {
-    const item = this.#items[this.#head];
-    if (item === undefined) return undefined;
-    this.#items[this.#head++] = undefined;
-    if (this.#head === this.#items.length || this.#head >= 1_024) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
+  /** The next whose turn has come. What waited too long until now is answered on the way. */
+  take(nowMs: number): T | undefined {
+    for (;;) {
+      const item = this.#shift();
+      if (item === undefined) return undefined;
+      const error = this.#options.refusal(item, nowMs);
+      if (error === undefined) return item;
+      item.reject(error);
     }
-    return item;
   }
 
   takeAll(): T[] {
@@ -81,6 +82,17 @@ export class Mailbox<T extends Waiting> {
   /** The object leaves memory, its queue empty: nothing keeps it there. */
   close(): void {
     this.#watch.cancel();
+  }
+
+  #shift(): T | undefined {
+    const item = this.#items[this.#head];
+    if (item === undefined) return undefined;
+    this.#items[this.#head++] = undefined;
+    if (this.#head === this.#items.length || this.#head >= 1_024) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return item;
   }
 
   #findsRoom(): boolean {
