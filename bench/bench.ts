@@ -16,6 +16,7 @@ import { measureMemory, memoryRows } from "./groups/memory.js";
 import { Slices } from "./groups/slices.js";
 import { measureSubscribers, subscribersRow } from "./groups/subscribers.js";
 import { Units } from "./groups/units.js";
+import { againstPeers, Peers } from "./peers/peers.js";
 import { BENCH_FOLDER } from "./support/bench-node.js";
 import type { Amount, Case, Group } from "./support/case.js";
 import { type Figures, figuresOf, type Round, type RoundBounds } from "./support/measure.js";
@@ -25,6 +26,7 @@ interface Options {
   readonly quick: boolean;
   readonly only: readonly string[];
   readonly floors: boolean;
+  readonly peers: boolean;
   readonly rounds?: number;
   readonly roundMs?: number;
   readonly folder: string;
@@ -65,6 +67,7 @@ async function main(options: Options): Promise<void> {
   const [loadBefore = 0] = loadavg();
   const plan = planOf(options);
   // Activation comes first: in a process that has had thousands of files open, opening one costs three times as much.
+  const peers = new Peers(options.folder);
   const passes: Group[][] = [
     [new Activations(options.folder, plan.sleepers)],
     [
@@ -75,14 +78,16 @@ async function main(options: Options): Promise<void> {
       new Units(options.folder),
       new Slices(options.folder),
       new Doors(options.folder),
+      ...peers.groups,
     ],
   ];
-  const all = passes.flat().flatMap((group) => group.cases);
+  const all = againstPeers(passes.flat().flatMap((group) => group.cases));
   const names = new Set(all.map(({ name }) => name));
-  const memory = memoryRows(plan.residents).filter(({ name }) => isAsked(name, options, names));
+  const memory = memoryRows(plan.residents).filter((row) => isAsked(row, options, names));
   const subscribers = subscribersRow(plan.subscribers, plan.events);
-  const subscribersAsked = isAsked(subscribers.name, options, names);
-  const selected = withFloors(all, options);
+  const subscribersAsked = isAsked(subscribers, options, names);
+  const selected = selectedOf(all, options, names);
+  for (const hint of peers.hints(options.peers, options.only)) process.stderr.write(`${hint}\n`);
   if (selected.size === 0 && memory.length === 0 && !subscribersAsked) throw unknownRow(options.only, all);
 
   const figures = new Map<string, Figures>();
@@ -97,7 +102,9 @@ async function main(options: Options): Promise<void> {
     amounts.push(...(await measureSubscribers(options.folder, subscribers)));
   }
   const seconds = (performance.now() - startedMs) / 1_000;
-  const report: Report = { takenAt, seconds, machine: machine(), loadBefore, rows: resultsOf(all, figures), amounts };
+  const rows = resultsOf(all, figures);
+  const versions = peers.versions(rows.filter(({ isPeer }) => isPeer).map(({ name }) => name));
+  const report: Report = { takenAt, seconds, machine: machine(), loadBefore, peers: versions, rows, amounts };
   say("");
   process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : `${tableOf(report)}\n`);
   const file = writeReport(options.results, report);
@@ -140,19 +147,30 @@ async function runPass(
   return new Map([...rounds].map(([name, taken]) => [name, figuresOf(taken)]));
 }
 
-/** The rows asked for, and the floors that they are held against. */
-function withFloors(all: readonly Case[], options: Options): Set<string> {
-  const names = new Set(all.map(({ name }) => name));
-  const asked = all.filter(
-    ({ name, isFloor }) => isAsked(name, options, names) && (options.floors || isFloor !== true),
-  );
-  const floors = asked.flatMap(({ against = [] }) => against.flatMap((comparison) => comparison.floors));
-  return new Set([...asked.map(({ name }) => name), ...(options.floors ? floors : [])]);
+/** The rows asked for, the peers' rows and ours that belong together, and the floors that ours are held against. */
+function selectedOf(all: readonly Case[], options: Options, names: ReadonlySet<string>): Set<string> {
+  const asked = all.filter((row) => isAsked(row, options, names) && (options.floors || row.isFloor !== true));
+  const ours = new Set([...asked.map(({ name }) => name), ...asked.flatMap(({ peerOf = [] }) => peerOf)]);
+  const peers = all.filter(({ peerOf }) => options.peers && peerOf?.some((name) => ours.has(name)));
+  const rows = all.filter((row) => ours.has(row.name) || peers.includes(row));
+  const isPeer = new Set(all.filter(({ peerOf }) => peerOf !== undefined).map(({ name }) => name));
+  const floors = rows.flatMap(({ against = [] }) => against.flatMap((comparison) => comparison.floors));
+  const wanted = options.floors ? floors.filter((name) => !isPeer.has(name)) : [];
+  return new Set([...rows.map(({ name }) => name), ...wanted]);
 }
 
-/** A whole name asks for that row alone, a part for every row that holds it. */
-function isAsked(name: string, { only }: Options, names: ReadonlySet<string>): boolean {
-  return only.length === 0 || only.some((part) => (names.has(part) ? name === part : name.includes(part)));
+/**
+ * A whole name asks for that row alone, a part for every row that holds it. A peer's row is asked for by the beginning of its
+ * name, or by `--peers`, which without names means the peers' rows and ours that do the same work.
+ */
+function isAsked(
+  { name, peerOf }: Pick<Case, "name" | "peerOf">,
+  { only, peers }: Options,
+  names: ReadonlySet<string>,
+): boolean {
+  if (only.length === 0) return (peerOf !== undefined) === peers;
+  const isMeant = (part: string): boolean => (peerOf === undefined ? name.includes(part) : name.startsWith(part));
+  return only.some((part) => (names.has(part) ? name === part : isMeant(part)));
 }
 
 function unknownRow(only: readonly string[], all: readonly Case[]): Error {
@@ -177,6 +195,7 @@ const program = new Command("bench")
   .option("--quick", "about 30 seconds: fewer and shorter rounds, fewer residents", false)
   .option("--only <name...>", "rows whose name holds one of these, with their floors", [])
   .option("--no-floors", "without the floors: for a profiler")
+  .option("--peers", "the same work on workerd and Redis, where they are installed, and our rows that do it", false)
   .option("--rounds <count>", "rounds of each row", positive)
   .option("--round-ms <ms>", "length of a round, milliseconds", positive)
   .option("--folder <path>", "where scratch folders are made; the disk under it is what is measured", tmpdir())

@@ -4,7 +4,7 @@ import type { Round, RoundBounds } from "../support/measure.js";
 import { ClientLoad } from "./client-load.js";
 import { HttpLoad } from "./http-load.js";
 import type { Load, LoadSpec } from "./load.js";
-import { SocketLoad } from "./socket-load.js";
+import { openSocketLoad } from "./socket-load.js";
 
 let load: Load | undefined;
 
@@ -18,7 +18,7 @@ const commands = {
   open: async (spec: LoadSpec): Promise<void> => {
     await close();
     if (spec.door === "client") load = new ClientLoad(spec);
-    else load = await (spec.door === "ws" ? SocketLoad : HttpLoad).open(spec);
+    else load = await (spec.door === "ws" ? openSocketLoad(spec) : HttpLoad.open(spec));
   },
   round: async (bounds: RoundBounds): Promise<Round> => {
     if (load === undefined) throw new Error("nothing is open");

@@ -14,6 +14,8 @@ export interface Case {
   readonly name: string;
   readonly isFloor?: boolean;
   readonly against?: readonly Comparison[];
+  /** A row of another product's; names the rows of ours that do the same work. */
+  readonly peerOf?: readonly string[];
   /** Bounds of one round where the run's own do not fit: fewer calls, or longer for calls that are dear. */
   readonly callsMax?: number;
   readonly msMin?: number;

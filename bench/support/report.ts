@@ -17,6 +17,8 @@ export interface Ratio {
 export interface Result extends Figures {
   readonly name: string;
   readonly isFloor: boolean;
+  /** Of another product's. */
+  readonly isPeer: boolean;
   readonly ratios: readonly Ratio[];
 }
 
@@ -26,16 +28,18 @@ export interface Report {
   readonly machine: { readonly cpu: string; readonly cores: number; readonly memoryGib: number; readonly node: string };
   /** Of the minute before: a busy machine's figures say little. */
   readonly loadBefore: number;
+  /** What the other products that were measured call themselves. */
+  readonly peers: readonly string[];
   readonly rows: readonly Result[];
   readonly amounts: readonly Amount[];
 }
 
 export function resultsOf(cases: readonly Case[], figures: ReadonlyMap<string, Figures>): Result[] {
-  return cases.flatMap(({ name, isFloor = false, against = [] }) => {
+  return cases.flatMap(({ name, isFloor = false, against = [], peerOf }) => {
     const own = figures.get(name);
     if (own === undefined) return [];
     const ratios = against.flatMap((comparison) => ratioOf(own, comparison, figures) ?? []);
-    return [{ name, isFloor, ratios, ...own }];
+    return [{ name, isFloor, isPeer: peerOf !== undefined, ratios, ...own }];
   });
 }
 
@@ -78,13 +82,22 @@ export function tableOf(report: Report): string {
     row.ratios.map(ratioText).join("; "),
   ];
   const floors = report.rows.filter((row) => row.isFloor).map(line);
-  const rows = report.rows.filter((row) => !row.isFloor).map(line);
+  const peers = report.rows.filter((row) => row.isPeer).map(line);
+  const rows = report.rows.filter((row) => !row.isFloor && !row.isPeer).map(line);
   const amounts = report.amounts.map(({ name, value, unit, note }) => `${name}: ${value.toFixed(1)} ${unit} (${note})`);
   const { cpu, cores, node } = report.machine;
   return [
+    ...report.peers,
     `${cpu}, ${cores} cores, Node ${node}, load ${report.loadBefore.toFixed(1)} before, ${report.seconds.toFixed(0)} s`,
     "",
-    ...aligned([["floors", ...head.slice(1)], ...floors, [""], ["moonport", ...head.slice(1)], ...rows]),
+    ...aligned([
+      ["floors", ...head.slice(1)],
+      ...floors,
+      ...(peers.length === 0 ? [] : [[""], ["peers", ...head.slice(1, -1)], ...peers]),
+      [""],
+      ["moonport", ...head.slice(1)],
+      ...rows,
+    ]),
     "",
     ...amounts,
   ].join("\n");
