@@ -1,6 +1,7 @@
 /**
  * One transaction over the calls that are waiting, each in a savepoint of its own (measured: it doubles a hot object's
  * rate). Every call stays atomic: it runs in mailbox order, a throw rolls back its savepoint alone, each has its own seq.
+ * As long as nothing of the burst has written, the transaction itself serves as the savepoint: what is alone needs no other.
  *
  * Nobody hears anything before COMMIT: a transaction that dies takes all of the burst with it, and nothing of it was told.
  *
@@ -52,8 +53,10 @@ interface RunningCall {
   readonly host: CallHost;
   readonly outgoing: OutgoingCalls;
   readonly invocation: LuaInvocation;
-  /** Where its transaction's writes begin. */
+  /** Where its writes begin. */
   mark: number;
+  /** What is rolled back when it fails. */
+  undoes: "savepoint" | "transaction";
 }
 
 type Performed = Outcome | { readonly kind: "waits"; readonly call: WaitingCall };
@@ -127,8 +130,8 @@ export class Burst {
     try {
       database.begin();
       this.#startMark = database.writeMark;
-      database.savepoint();
-      running.mark = database.writeMark;
+      running.mark = this.#startMark;
+      running.undoes = "transaction";
       this.#current = work;
       const stop = runLua(this.#context.world, running.invocation, () => this.#mayGoOn(), answer);
       this.#took(this.#stopped(work, running, stop instanceof Promise ? await stop : stop));
@@ -201,15 +204,25 @@ export class Burst {
     if (known !== undefined) return known;
     const poison = this.#context.quarantine.refusal(this.#open.object, work.method);
     if (poison !== undefined) return { kind: "failed", work, error: poison };
-    this.#open.database.savepoint();
-    const running = this.#begin(work);
+    const running = this.#begin(work, this.#protect());
     const stop = runLua(this.#context.world, running.invocation, () => this.#mayGoOn());
     return stop instanceof Promise
       ? stop.then((late) => this.#stopped(work, running, late))
       : this.#stopped(work, running, stop);
   }
 
-  #begin(work: CallWork): RunningCall {
+  #protect(): RunningCall["undoes"] {
+    const { database } = this.#open;
+    if (!database.wroteSince(this.#startMark)) return "transaction";
+    database.savepoint();
+    return "savepoint";
+  }
+
+  #keepWrites(running: RunningCall): void {
+    if (running.undoes === "savepoint") this.#open.database.release();
+  }
+
+  #begin(work: CallWork, undoes: RunningCall["undoes"]): RunningCall {
     const { database, object } = this.#open;
     const isReading = work.access === "read";
     const hasWritten = (): boolean => database.wroteSince(running.mark) || host.destroys;
@@ -219,15 +232,15 @@ export class Burst {
       outgoing: isReading ? undefined : outgoing,
     });
     const invocation = this.#lua.start({ kind: "method", name: work.method }, work.args, host);
-    const running: RunningCall = { host, outgoing, invocation, mark: database.writeMark };
+    const running: RunningCall = { host, outgoing, invocation, mark: database.writeMark, undoes };
     return running;
   }
 
   #stopped(work: CallWork, running: RunningCall, stop: LuaStop): Performed {
-    if (stop.kind !== "wait") return this.#conclude(work, running.host, running.mark, stop);
+    if (stop.kind !== "wait") return this.#conclude(work, running, stop);
     assert(stop.request.kind === "call", "methods wait for calls alone");
     // Nothing is written yet, or its host would not have let it wait.
-    this.#open.database.release();
+    this.#keepWrites(running);
     return { kind: "waits", call: { work, lua: this.#lua, running, request: stop.request } };
   }
 
@@ -255,26 +268,25 @@ export class Burst {
     }
   }
 
-  #conclude(work: CallWork, host: CallHost, mark: number, end: LuaEnd): Outcome {
-    const { database } = this.#open;
+  #conclude(work: CallWork, running: RunningCall, end: LuaEnd): Outcome {
+    const { host, mark } = running;
     host.close();
-    if (end.kind === "failed") return this.#undo(work, asMoonportError(end.error));
+    if (end.kind === "failed") return this.#undo(work, running, asMoonportError(end.error));
     try {
-      const wrote = database.wroteSince(mark) || host.destroys;
-      if (!wrote) {
-        database.release();
-        return { kind: "read", work, value: end.value, seq: undefined };
-      }
-      return this.#keep(work, host, end.value);
+      const wrote = this.#open.database.wroteSince(mark) || host.destroys;
+      if (wrote) return this.#keep(work, running, end.value);
+      this.#keepWrites(running);
+      return { kind: "read", work, value: end.value, seq: undefined };
     } catch (error) {
-      return this.#undo(work, asMoonportError(error));
+      return this.#undo(work, running, asMoonportError(error));
     }
   }
 
-  #keep(work: CallWork, host: CallHost, value: PlainValue): Outcome {
+  #keep(work: CallWork, running: RunningCall, value: PlainValue): Outcome {
+    const { host } = running;
     const seq = this.#open.committedSeq + this.#seqs + 1;
     if (work.callId !== undefined) this.#open.recordReply(work.callId, work.method, work.args, value, seq);
-    this.#open.database.release();
+    this.#keepWrites(running);
     this.#nextSeq();
     this.#ends = host.destroys;
     this.#keepEvents(host, seq);
@@ -285,8 +297,10 @@ export class Burst {
     for (const event of host.emitted) this.#events.push({ ...event, seq });
   }
 
-  #undo(work: CallWork, error: MoonportError): Outcome {
-    this.#open.database.rollbackTo();
+  #undo(work: CallWork, { undoes }: RunningCall, error: MoonportError): Outcome {
+    const { database } = this.#open;
+    if (undoes === "savepoint") database.rollbackTo();
+    else database.startOver();
     return { kind: "failed", work, error };
   }
 

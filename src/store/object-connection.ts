@@ -60,6 +60,8 @@ export abstract class ObjectConnection {
   readonly #savepointMarks: number[] = [];
   #state: TransactionState = IDLE;
   #writes = 0;
+  /** Where the transaction's writes begin. */
+  #beginMark = 0;
 
   protected constructor(folder: Folder, path: string, connection: Database, limits: DatabaseLimits) {
     this.path = path;
@@ -83,6 +85,7 @@ export abstract class ObjectConnection {
     assert(this.#state.kind !== "open", "a transaction inside a transaction");
     this.run("begin", () => this.#kernel("BEGIN IMMEDIATE").run());
     this.#state = OPEN;
+    this.#beginMark = this.#writes;
   }
 
   /** @throws MoonportError coded; the database is doomed then, and nothing of the transaction is kept */
@@ -115,6 +118,14 @@ export abstract class ObjectConnection {
     }
     this.#state = IDLE;
     this.#forget();
+  }
+
+  /** Undoes all that the transaction did, which stays open: a savepoint's work, before anything is kept. As {@link rollbackTo} on a doomed database. */
+  startOver(): void {
+    if (this.#state.kind === "doomed") return;
+    this.rollback();
+    this.#writes = this.#beginMark;
+    this.begin();
   }
 
   savepoint(): void {
