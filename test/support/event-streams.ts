@@ -15,6 +15,7 @@ import { temporaryFolder } from "./temporary-folder.js";
 export interface ServedNode {
   readonly node: MoonportNode;
   readonly doors: Doors;
+  readonly bucket: MemoryBucket;
   readonly port: number;
   stop(): Promise<void>;
 }
@@ -43,9 +44,10 @@ export async function serveNode({
     file: `classes/${name}.lua`,
     text,
   }));
+  const bucket = new MemoryBucket(world, contents && { contents });
   const node = await MoonportNode.open({
     world,
-    bucket: new MemoryBucket(world, contents && { contents }),
+    bucket,
     apps: [{ app: "default", classes: sources }],
     settings,
     onClassError: "refuse",
@@ -58,7 +60,7 @@ export async function serveNode({
     return stopped;
   };
   onTestFinished(stop);
-  return { node, doors, port: Number(new URL(doors.url).port), stop };
+  return { node, doors, bucket, port: Number(new URL(doors.url).port), stop };
 }
 
 /** One event stream as a browser would read it, but one that shows everything. */
