@@ -6,6 +6,8 @@
  * (`outcome: "unknown"`): then the caller reads back before it believes anything (docs/architecture.md, the ambiguity rule).
  */
 import { type ErrorOptionsBag, MoonportError } from "../errors.js";
+import type { ProbeCheck } from "./probe-check.js";
+import type { RequestCounts } from "./request-counts.js";
 
 /** Opaque; changes with every write of a key. S3: the ETag. */
 export type Version = string;
@@ -42,6 +44,10 @@ export interface Bucket {
   readonly name: string;
   /** Whether several writes in one call land together or not at all. Without it `write` takes one at a time. */
   readonly atomic: boolean;
+  /** Where requests cost money: how many there were so far. */
+  readonly requests?: RequestCounts;
+  /** What an operator may try when the probe finds this promise broken, where the bucket knows more than that. */
+  hintFor?(check: ProbeCheck): string | undefined;
   start(): Promise<void>;
   /** Ends what is under way and releases everything; idempotent. */
   stop(): Promise<void>;

@@ -5,10 +5,12 @@ import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
 import type { Bucket } from "./bucket.js";
 import { MemoryBucket } from "./memory-bucket.js";
+import { S3Bucket } from "./s3/s3-bucket.js";
+import { parseS3Url } from "./s3/s3-location.js";
 import { SqliteBucket } from "./sqlite-bucket.js";
 
 const SCHEMES = ["sqlite", "memory", "s3"] as const;
-const FORMS = "a bucket is sqlite:PATH or memory:";
+const FORMS = "a bucket is sqlite:PATH, s3://BUCKET/PREFIX or memory:";
 
 /**
  * The bucket named by `url`, not started yet. A relative path is taken from the working directory.
@@ -26,7 +28,7 @@ export function openBucket(url: string, world: World, settings: Settings): Bucke
       if (rest !== "") throw badUrl(url, "memory: takes nothing after the colon");
       return new MemoryBucket(world, { timeoutMs: settings.BUCKET_TIMEOUT_MS });
     case "s3":
-      throw badUrl(url, "S3 buckets are not in this version");
+      return new S3Bucket(world, settings, parseS3Url(url));
   }
 }
 
@@ -53,6 +55,7 @@ function unknownScheme(url: string, scheme: string): MoonportError {
   const guess = nearest(scheme, SCHEMES);
   const reason = `there is no kind of bucket called "${scheme}"`;
   if (guess) return MoonportError.of("bad_option", reason, { hint: `did you mean ${guess}:? ${FORMS}` });
-  const path = /[\\/.]/.test(url);
+  // A path that lacks its scheme; whatever has another one may hold a secret, and is not repeated.
+  const path = /[\\/.]/.test(url) && !url.includes("://");
   return MoonportError.of("bad_option", reason, { hint: path ? `did you mean sqlite:${url}? ${FORMS}` : FORMS });
 }

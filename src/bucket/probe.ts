@@ -7,24 +7,13 @@
 import { MoonportError } from "../errors.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { Bucket, Version, WriteCondition, WriteOutcome } from "./bucket.js";
-
-/** The promises, in the order in which they are tried. */
-export type ProbeCheck =
-  | "create"
-  | "read"
-  | "reject_create"
-  | "update"
-  | "reject_stale"
-  | "one_winner"
-  | "atomic_batch"
-  | "list"
-  | "delete";
+import type { ProbeCheck } from "./probe-check.js";
 
 const RIVALS = 8;
 
 /**
- * @throws MoonportError `bucket_unusable`, `details.check` naming the promise that was broken; `bucket_failed` when the bucket
- *   did not answer
+ * @throws MoonportError `bucket_unusable`, `details.check` naming the promise that was broken, or refused for a reason that
+ *   only an operator can mend; `bucket_failed` when the bucket did not answer
  */
 export async function probeBucket(bucket: Bucket, world: Pick<World, "clock" | "random">): Promise<void> {
   const probe = new Probe(bucket, `probe/${uuidv7(world)}/`);
@@ -143,20 +132,34 @@ class Probe {
       return await action();
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      // A bucket that does not answer is not a bucket that lies: a later start may find it well.
-      if (error instanceof MoonportError && error.code === "bucket_failed") {
-        const text = `${this.#bucket.name} did not answer the probe at ${check}: ${message}`;
-        throw MoonportError.of("bucket_failed", text, { details: { ...error.details, check }, cause: error });
-      }
+      if (error instanceof MoonportError && error.code === "bucket_failed") throw this.#refused(check, error);
       throw MoonportError.of("bucket_unusable", `${this.#bucket.name} failed the probe at ${check}: ${message}`, {
         hint:
           error instanceof BrokenPromise
-            ? "this store cannot keep a history safely; use another"
+            ? (this.#bucket.hintFor?.(check) ?? "this store cannot keep a history safely; use another")
             : "the bucket did not answer as it should; see the cause",
         details: { check },
         cause: error,
       });
     }
+  }
+
+  /** A bucket that does not answer is not a bucket that lies: a later start may find it well, unless it takes an operator. */
+  #refused(check: ProbeCheck, error: MoonportError): MoonportError {
+    const bag = {
+      ...(error.hint !== undefined && { hint: error.hint }),
+      details: { ...error.details, check },
+      cause: error,
+    };
+    if (error.details?.needsOperator === true) {
+      return MoonportError.of(
+        "bucket_unusable",
+        `${this.#bucket.name} refused the probe at ${check}: ${error.message}`,
+        bag,
+      );
+    }
+    const text = `${this.#bucket.name} did not answer the probe at ${check}: ${error.message}`;
+    return MoonportError.of("bucket_failed", text, bag);
   }
 }
 

@@ -276,6 +276,37 @@ export const SETTINGS = {
     1_000_000,
     "Requests that may wait for the bucket; one more fails and its flight backs off.",
   ),
+  BUCKET_CONNECT_MS: wait(3_000, 10, 600_000, "How long a connection to an S3 bucket may take to be made."),
+  BUCKET_REQUESTS_MAX: count(
+    64,
+    1,
+    4_096,
+    "Requests to an S3 bucket under way at once, fewer while it throttles; further ones wait, BUCKET_QUEUE_MAX of them.",
+  ),
+  BUCKET_TRIES_MAX: count(
+    3,
+    1,
+    20,
+    "Tries of a request to an S3 bucket that may be repeated freely: reads, listings, deletes, parts, writes that raced another.",
+  ),
+  BUCKET_PAUSE_MAX_MS: wait(
+    20_000,
+    0,
+    600_000,
+    "Longest pause in which nothing is sent to an S3 bucket that throttles, whatever it asks for.",
+  ),
+  BUCKET_PART_BYTES: size(
+    8 * MIB,
+    5 * MIB,
+    512 * MIB,
+    "Size of one part of a stream that is written to an S3 bucket; three of them may be in memory, and S3 takes 10,000.",
+  ),
+  BUCKET_UPLOAD_STALE_MS: wait(
+    DAY_MS,
+    60_000,
+    30 * DAY_MS,
+    "An upload in parts to an S3 bucket that was begun this long ago and not ended is given up: its node is gone.",
+  ),
   HEALTH_INTERVAL_MS: wait(
     5_000,
     0,

@@ -3,7 +3,9 @@ import { expect, onTestFinished, test } from "vitest";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { openBucket } from "../../src/bucket/open-bucket.js";
 import { probeBucket } from "../../src/bucket/probe.js";
+import { S3Bucket } from "../../src/bucket/s3/s3-bucket.js";
 import { SqliteBucket } from "../../src/bucket/sqlite-bucket.js";
+import type { MoonportError } from "../../src/errors.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { realWorld } from "../../src/world/real-world.js";
@@ -29,13 +31,14 @@ test("memory: gives a bucket in memory", () => {
 });
 
 test.each([
-  ["s3://bucket", /not in this version/, /sqlite:PATH/],
+  ["s3:bucket", /two slashes/, /s3:\/\/BUCKET/],
+  ["s4://bucket", /no kind of bucket called "s4"/, /did you mean s3:\?/],
   ["sqlte:b.sqlite", /no kind of bucket called "sqlte"/, /did you mean sqlite:\?/],
   ["SQLITE:b.sqlite", /no kind of bucket/, /did you mean sqlite:\?/],
   ["memory", /no kind of bucket/, /did you mean memory:\?/],
   ["./b.sqlite", /no kind of bucket/, /did you mean sqlite:\.\/b\.sqlite\?/],
-  ["gcs://bucket", /no kind of bucket called "gcs"/, /sqlite:PATH or memory:/],
-  ["", /no kind of bucket/, /sqlite:PATH or memory:/],
+  ["gcs://bucket", /no kind of bucket called "gcs"/, /sqlite:PATH, s3:\/\/BUCKET\/PREFIX or memory:/],
+  ["", /no kind of bucket/, /sqlite:PATH, s3:\/\/BUCKET\/PREFIX or memory:/],
   ["sqlite:", /needs the path/, /sqlite:PATH/],
   ["sqlite::memory:", /plain path/, /sqlite:PATH/],
   ["sqlite://host/b", /plain path/, /sqlite:PATH/],
@@ -51,9 +54,33 @@ test.each([
   );
 });
 
-test("a secret in a URL does not reach the message", () => {
-  expect(() => open("s3://key:secret@host/bucket")).toThrow(/"s3:\/\/\.\.\.@host\/bucket"/);
+test("s3://BUCKET/PREFIX gives an S3 bucket, named by what tells it from others", () => {
+  const bucket = open("s3://my-bucket/some/prefix/?region=eu-central-1&checksums=when-required");
+  expect(bucket).toBeInstanceOf(S3Bucket);
+  expect(bucket.name).toBe("s3://my-bucket/some/prefix");
 });
+
+test.each([
+  "s3://key:HIDDEN@host/bucket",
+  "s3://bucket/p?secretAccessKey=HIDDEN",
+  "s3://bucket/p?X-Amz-Signature=HIDDEN",
+  "s3://bucket/p?endpoint=http://key:HIDDEN@host",
+  "sqlite://key:HIDDEN@host/b",
+  "gcs://key:HIDDEN@host/b",
+])("a secret in %s does not reach the error", (url) => {
+  const error = thrownBy(() => open(url)) as MoonportError;
+  expect(error).toMatchObject({ code: "bad_option" });
+  expect(`${error.message} ${error.hint} ${JSON.stringify(error.details)}`).not.toContain("HIDDEN");
+});
+
+function thrownBy(action: () => unknown): unknown {
+  try {
+    action();
+  } catch (error) {
+    return error;
+  }
+  throw new Error("it did not throw");
+}
 
 test("a worker's file lies beside the compiled module, and in dist for a module that runs from its source", () => {
   expect(workerFile("file:///app/dist/src/bucket/a.js", "./w.js").href).toBe("file:///app/dist/src/bucket/w.js");

@@ -1,7 +1,8 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Bucket, BucketObject, BucketWrite, ListPage, WriteOutcome } from "../../src/bucket/bucket.js";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
-import { type ProbeCheck, probeBucket } from "../../src/bucket/probe.js";
+import { probeBucket } from "../../src/bucket/probe.js";
+import type { ProbeCheck } from "../../src/bucket/probe-check.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { realWorld } from "../../src/world/real-world.js";
 
