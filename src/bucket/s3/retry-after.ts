@@ -5,6 +5,7 @@ export function retryAfterMs(header: string | undefined, wallMs: number): number
   if (header === undefined) return undefined;
   const text = header.trim();
   if (/^\d{1,9}(\.\d+)?$/.test(text)) return Number(text) * 1_000;
-  const atMs = Date.parse(text);
+  // What is not in HTTP's form would be read as some date or other.
+  const atMs = /^[A-Z][a-z]{2}, .* GMT$/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - wallMs);
 }
