@@ -190,7 +190,7 @@ class EngineClass implements LuaClass {
 
   start(entry: LuaEntry, args: readonly PlainValue[], host: CallHost): LuaInvocation {
     return new Invocation(this.machine, {
-      what: entry.kind === "row" ? `${this.name}.directory.row` : `${this.name}:${entry.name}`,
+      owner: this.name,
       subject: "object",
       id: host.object.id,
       object: host.object.id,
@@ -243,7 +243,7 @@ class EngineUnit implements LuaUnit {
 
   start(request: PlainObject, host: CodeHost): LuaInvocation {
     return new Invocation(this.machine, {
-      what: `the unit ${this.name}`,
+      owner: this.name,
       subject: "unit",
       id: this.#id,
       object: "",

@@ -7,7 +7,7 @@
 import { asMoonportError, assert, type MoonportError } from "../errors.js";
 import type { PlainValue } from "../values.js";
 import type { LogFields } from "../world/logger.js";
-import type { RunningRecord } from "../world/watchdog/running-record.js";
+import { ROW_ENTRY, type RunningRecord } from "../world/watchdog/running-record.js";
 import type { Budget } from "./budget.js";
 import type { CallHost, CodeHost, LuaInvocation, LuaStep, RowCursor, WaitAnswer } from "./contract.js";
 import type { LuaErrors } from "./errors.js";
@@ -27,7 +27,8 @@ export interface Machine {
 }
 
 export interface InvocationPlan {
-  readonly what: string;
+  /** The class, the unit, or the test. */
+  readonly owner: string;
   /** Whose code it is, for the log. */
   readonly subject: "object" | "unit" | "test";
   readonly id: string;
@@ -171,7 +172,7 @@ export class Invocation implements LuaInvocation, RunningCall {
     const { runtime, errors } = this.machine;
     // The traceback is made with the budget gone, or it would be killed as well.
     meter.reset();
-    const error = errors.killed(kind, this.plan.what);
+    const error = errors.killed(kind, whatRan(this.plan));
     this.plan.threw?.(this.thread);
     const named = this.#named();
     runtime.log.warn({ ...named, code: error.code, kind, traceback: errors.traceback(this.thread) }, error.message);
@@ -194,5 +195,17 @@ export class Invocation implements LuaInvocation, RunningCall {
     if (cursors === undefined) return;
     this.#cursors = undefined;
     for (const cursor of cursors) cursor.close();
+  }
+}
+
+/** For messages. */
+function whatRan({ subject, owner, entry }: InvocationPlan): string {
+  switch (subject) {
+    case "object":
+      return entry === ROW_ENTRY ? `${owner}.${entry}` : `${owner}:${entry}`;
+    case "unit":
+      return `the unit ${owner}`;
+    case "test":
+      return `the test "${owner}"`;
   }
 }

@@ -122,7 +122,7 @@ class TestFile {
     const { machine, source } = this;
     let failedAt: number | undefined;
     const invocation = new Invocation(machine, {
-      what: `the test "${name}"`,
+      owner: name,
       subject: "test",
       id: `${source.file} ${name}`,
       object: "",
