@@ -15,16 +15,18 @@ export class Keeper {
   readonly #exit: Promise<unknown>;
   readonly #waiting: ((answer: string | undefined) => void)[] = [];
   readonly #pids = new Map<string, number>();
+  #hasEnded = false;
 
   /** @param folder removed at the end, with all that is in it */
   constructor(folder: string) {
     // A session of its own: the interrupt of a terminal must reach its owner first, which may still need the processes.
     this.#shell = spawn("bash", [SCRIPT, folder], { detached: true, stdio: ["pipe", "pipe", "ignore"] });
-    this.#exit = once(this.#shell, "exit");
+    this.#exit = once(this.#shell, "close");
     this.#shell.stdin?.on("error", () => {});
     const lines = createInterface({ input: this.#shell.stdout as NodeJS.ReadableStream });
     lines.on("line", (line) => this.#waiting.shift()?.(line));
     lines.on("close", () => {
+      this.#hasEnded = true;
       for (const resolve of this.#waiting.splice(0)) resolve(undefined);
     });
   }
@@ -67,10 +69,12 @@ export class Keeper {
 
   async #ask(words: readonly string[]): Promise<string> {
     if (words.some((word) => /[\t\n]/.test(word))) throw new Error(`the keeper cannot be told of ${words.join(" ")}`);
+    const gone = new Error(`the keeper has ended; it was told to ${words.join(" ")}`);
+    if (this.#hasEnded) throw gone;
     const answer = new Promise<string | undefined>((resolve) => this.#waiting.push(resolve));
     this.#shell.stdin?.write(`${words.join("\t")}\n`);
     const line = await answer;
-    if (line === undefined) throw new Error(`the keeper has ended; it was told to ${words.join(" ")}`);
+    if (line === undefined) throw gone;
     return line;
   }
 }
