@@ -126,6 +126,7 @@ export const ERROR_CODES = {
   request_timeout: retry(408, "The request did not arrive in full within its time; nothing of it ran."),
   socket_full: retry(503, "The WebSocket has as many subscriptions, or as much waiting to be sent, as it may have."),
   client_full: retry(503, "The client has as many calls under way as it may have."),
+  token_changed: retry(503, "The token says something else of its bearer by now; what went on as before has ended."),
   subscriptions_full: retry(503, "The node has as many subscriptions as it may have."),
   storage_behind: retry(503, "Too much is waiting to be shipped; new writes are refused until shipping catches up."),
   not_durable_yet: retry(503, "The reply was computed over writes that have not landed within the gate's bound."),

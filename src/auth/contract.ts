@@ -25,6 +25,11 @@ export interface Principal {
   readonly claims?: PlainObject;
   /** @throws MoonportError `forbidden`, or `unauthenticated` if a token (or another one) might help */
   check(access: Access): void;
+  /**
+   * The same bearer as known now, its id and claims too. Absent: it stays as it is.
+   * @throws MoonportError `unauthenticated` when the token is known no longer
+   */
+  renewed?(): Principal;
 }
 
 export interface Authenticator {
@@ -32,4 +37,9 @@ export interface Authenticator {
   readonly isOpen: boolean;
   /** @throws MoonportError `unauthenticated` */
   authenticate(token: string | undefined): Principal;
+  /**
+   * Calls `changed` each time after tokens or rights have changed, until the returned function is called. Doors then look again
+   * at what goes on without being asked for (sockets, subscriptions, live views, event streams). Absent: nothing ever changes.
+   */
+  watch?(changed: () => void): () => void;
 }

@@ -3,7 +3,8 @@
  *
  * Tokens are held as SHA-256 only. One that comes in is looked up under a keyed hash whose key is made anew in each process,
  * and then compared in constant time: how long a refusal takes says nothing about any token. A new file takes effect with the
- * next request, also for those who were let in before: a principal's rights are those of the file as it stands.
+ * next request, also for those who were let in before: a principal's rights are those of the file as it stands. Who watches is
+ * told of it, for what goes on without another request.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { MoonportError } from "../errors.js";
@@ -19,6 +20,7 @@ interface Known {
 export class StaticTokens implements Authenticator {
   readonly isOpen = false;
   readonly #key: Uint8Array;
+  readonly #watchers = new Set<() => void>();
   #known: Known;
 
   /**
@@ -35,15 +37,26 @@ export class StaticTokens implements Authenticator {
   /** What was known stays in force when it throws. @throws MoonportError `bad_option` */
   replace(text: string, name: string): void {
     this.#known = this.#read(text, name);
+    for (const changed of [...this.#watchers]) changed();
+  }
+
+  watch(changed: () => void): () => void {
+    // Wrapped: one who watches twice is told twice, and leaves twice.
+    const watcher = (): void => changed();
+    this.#watchers.add(watcher);
+    return () => void this.#watchers.delete(watcher);
   }
 
   authenticate(token: string | undefined): Principal {
-    if (token === undefined) return this.#anonymous();
-    const digest = tokenDigest(token);
+    return token === undefined ? this.#anonymous() : this.#bearer(tokenDigest(token));
+  }
+
+  #bearer(digest: Buffer): Principal {
     const { id, claims } = this.#entryOf(digest);
     return {
       id,
       ...(claims !== undefined && { claims }),
+      renewed: () => this.#bearer(digest),
       check: (access) => {
         const entry = this.#entryOf(digest);
         if (entry.allow.some((grant) => grants(grant, access))) return;
@@ -55,6 +68,7 @@ export class StaticTokens implements Authenticator {
   #anonymous(): Principal {
     if (this.#known.anonymous === undefined) throw tokenMissing("this node asks for a token");
     return {
+      renewed: () => this.#anonymous(),
       check: (access: Access) => {
         if (this.#known.anonymous?.some((grant) => grants(grant, access)) === true) return;
         throw tokenMissing(`without a token this is not allowed: ${accessText(access)}`);

@@ -50,7 +50,9 @@ export type EndReason =
   /** The subscriber did not keep up with its bounded buffer. */
   | "slow"
   /** The object's events could not be read (its bucket or disk fails): subscribe again, later. */
-  | "failed";
+  | "failed"
+  /** Said by doors: the subscriber's token does not allow it any more, or says something else of it. */
+  | "withdrawn";
 
 export type Delivery =
   /** The first answer: the subscription stands, events above `after` follow. */

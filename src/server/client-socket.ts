@@ -7,6 +7,7 @@
 import type { Duplex } from "node:stream";
 import type { WebSocket } from "ws";
 import type { Authenticator, Principal } from "../auth/contract.js";
+import { LastingRight, renewed } from "../auth/lasting-right.js";
 import { callerOf, checkAny, checkMethod, type Target } from "../auth/principal-calls.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import { DEFAULT_APP, identityOf, type ObjectIdentity } from "../identity.js";
@@ -141,6 +142,23 @@ export class ClientSocket {
     this.close("stopping", "the node is stopping: connect again");
   }
 
+  /**
+   * Tokens have changed: it goes on as whom its token now says, with the subscriptions and views that this one may have, or
+   * it closes. Each step looks at one thing.
+   */
+  *renew(): Generator<void> {
+    if (this.#phase.kind !== "open") return;
+    let principal: Principal;
+    try {
+      principal = renewed(this.#phase.principal);
+    } catch (error) {
+      return this.close("unauthenticated", asMoonportError(error).message);
+    }
+    this.#phase = { kind: "open", principal, caller: callerOf(principal) };
+    yield;
+    yield* this.#subscriptions.renew(principal);
+  }
+
   close(kind: CloseKind, detail: string): void {
     if (this.#phase.kind === "closed") return;
     this.#writer.flush();
@@ -259,10 +277,17 @@ export class ClientSocket {
     const { from = { kind: "now" }, names, snapshotAfterGap } = frame;
     const object = objectOf(frame);
     const { caller, principal } = this.#opened();
-    principal.check({ right: "subscribe", app: object.app, className: object.className, key: object.key });
-    if (from.kind === "snapshot") mayRead(principal, object, from.reading.method);
-    if (snapshotAfterGap !== undefined) mayRead(principal, object, snapshotAfterGap.method);
-    this.#watch(frame.id, (sink) =>
+    const { app, className, key } = object;
+    const readings = [
+      ...(from.kind === "snapshot" ? [from.reading] : []),
+      ...(snapshotAfterGap === undefined ? [] : [snapshotAfterGap]),
+    ];
+    const check = (who: Principal): void => {
+      who.check({ right: "subscribe", app, className, key });
+      for (const { method } of readings) mayRead(who, object, method);
+    };
+    const right = new LastingRight(principal, check, readings.length > 0);
+    this.#watch(frame.id, right, (sink) =>
       this.#context.live.subscribe(
         {
           object,
@@ -279,13 +304,13 @@ export class ClientSocket {
   #view(frame: FrameOf<"view">): void {
     const object = objectOf(frame);
     const { caller, principal } = this.#opened();
-    mayRead(principal, object, frame.method);
+    const right = new LastingRight(principal, (who) => mayRead(who, object, frame.method), true);
     const reading: ReadingCall = { method: frame.method, args: frame.args ?? [] };
-    this.#watch(frame.id, (sink) => this.#context.live.view({ object, reading, caller }, sink));
+    this.#watch(frame.id, right, (sink) => this.#context.live.view({ object, reading, caller }, sink));
   }
 
-  #watch(id: number, subscribe: (sink: Sink) => Promise<Subscription>): void {
-    this.#subscriptions.begin(id, subscribe);
+  #watch(id: number, right: LastingRight, subscribe: (sink: Sink) => Promise<Subscription>): void {
+    this.#subscriptions.begin(id, right, subscribe);
   }
 
   #opened(): Extract<Phase, { readonly kind: "open" }> {

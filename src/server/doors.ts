@@ -42,6 +42,7 @@ export async function openDoors(options: DoorsOptions): Promise<Doors> {
     const { url } = await door.start();
     return { url, stop: () => door.stop() };
   } catch (error) {
+    streams.stop();
     await sockets.stop();
     throw error;
   }

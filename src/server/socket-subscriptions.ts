@@ -4,6 +4,8 @@
  * An event is encoded once for each codec, however many subscribers it has; a subscription adds its number. A socket whose
  * buffer is full takes no more live events: its subscriptions end, and the socket with them.
  */
+import type { Principal } from "../auth/contract.js";
+import type { LastingRight } from "../auth/lasting-right.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { Delivery, EndReason, LiveEvent, Sink, Subscription } from "../realtime/contract.js";
 import type { FrameCodec } from "../wire/codec.js";
@@ -37,15 +39,18 @@ export class SocketSubscriptions {
     return this.#all.has(id);
   }
 
-  /** @throws MoonportError `socket_full` */
-  begin(id: number, subscribe: (sink: Sink) => Promise<Subscription>): void {
+  /**
+   * @param right what it rests on
+   * @throws MoonportError `socket_full`
+   */
+  begin(id: number, right: LastingRight, subscribe: (sink: Sink) => Promise<Subscription>): void {
     const { subscriptionsMax } = this.#options;
     if (this.#all.size >= subscriptionsMax) {
       throw MoonportError.of("socket_full", `the socket has ${subscriptionsMax} subscriptions and views`, {
         hint: "unsubscribe from what is not looked at, or open another socket",
       });
     }
-    const subscription = new SocketSubscription(id, this.#options, () => this.#all.delete(id));
+    const subscription = new SocketSubscription(id, right, this.#options, () => this.#all.delete(id));
     this.#all.set(id, subscription);
     subscribe(subscription).then(
       (handle) => subscription.stands(handle),
@@ -62,6 +67,14 @@ export class SocketSubscriptions {
     for (const subscription of this.#all.values()) subscription.stop(refusal);
   }
 
+  /** Tokens have changed: ends what rests on no right any more, one a step. */
+  *renew(now: Principal): Generator<void> {
+    for (const subscription of [...this.#all.values()]) {
+      subscription.renew(now);
+      yield;
+    }
+  }
+
   closeAll(): void {
     for (const subscription of this.#all.values()) subscription.close();
   }
@@ -69,6 +82,7 @@ export class SocketSubscriptions {
 
 class SocketSubscription implements Sink {
   readonly #id: number;
+  readonly #right: LastingRight;
   readonly #options: SocketSubscriptionsOptions;
   readonly #forget: () => void;
   /** Of an event's frame. */
@@ -76,8 +90,9 @@ class SocketSubscription implements Sink {
   #handle: Subscription | undefined;
   #isClosed = false;
 
-  constructor(id: number, options: SocketSubscriptionsOptions, forget: () => void) {
+  constructor(id: number, right: LastingRight, options: SocketSubscriptionsOptions, forget: () => void) {
     this.#id = id;
+    this.#right = right;
     this.#options = options;
     this.#forget = forget;
     this.#head = options.codec.eventHead(id);
@@ -99,6 +114,15 @@ class SocketSubscription implements Sink {
     this.#isClosed = true;
     this.#forget();
     this.#handle?.close();
+  }
+
+  renew(now: Principal): void {
+    if (this.#isClosed) return;
+    try {
+      this.#right.renew(now);
+    } catch (error) {
+      this.refused(asMoonportError(error));
+    }
   }
 
   stop(refusal: MoonportError): void {

@@ -5,7 +5,9 @@
  * so it resumes where it was. What the client does not take fast enough waits in a bounded buffer and then ends the stream.
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
-import type { Principal } from "../auth/contract.js";
+import type { Authenticator, Principal } from "../auth/contract.js";
+import { LastingRight, renewed } from "../auth/lasting-right.js";
+import { openAuthenticator } from "../auth/open-auth.js";
 import { callerOf, checkMethod } from "../auth/principal-calls.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
@@ -28,11 +30,14 @@ import { deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpOperation, HttpRequest } from "./http-handler.js";
 import { allowMethods, checkParameters, type RequestLine } from "./request-line.js";
+import { RightsWalk } from "./rights-walk.js";
 
 export interface EventStreamContext {
   readonly live: Pick<LiveApi, "subscribe">;
   readonly settings: Settings;
   readonly world: Pick<World, "timers">;
+  /** Everybody may do everything without. */
+  readonly auth?: Authenticator;
 }
 
 /** What the request line and its headers ask for. */
@@ -44,9 +49,11 @@ const RETRY_TEXT = "retry: 1000\n\n";
 export class EventStreams implements HttpHandler {
   readonly #context: EventStreamContext;
   readonly #open = new Set<EventStream>();
+  readonly #walk: RightsWalk;
 
   constructor(context: EventStreamContext) {
     this.#context = context;
+    this.#walk = new RightsWalk(context.auth ?? openAuthenticator, context.world, () => this.#renewals());
   }
 
   operation(line: RequestLine): HttpOperation | undefined {
@@ -64,14 +71,18 @@ export class EventStreams implements HttpHandler {
   }
 
   stop(): void {
+    this.#walk.stop();
     for (const stream of this.#open) stream.end("stopping");
   }
 
   async #answer(object: ObjectIdentity, request: HttpRequest): Promise<HttpAnswer> {
     const { live } = this.#context;
+    const { principal, line } = request;
     const asked = askedOf(object, request, this.#context.settings);
-    const stream = new EventStream(this.#context, asked, () => this.#open.delete(stream));
-    const subscription = await live.subscribe({ ...asked, caller: callerOf(request.principal) }, stream);
+    const snapshot = line.query.get("snapshot");
+    const right = new LastingRight(principal, (who) => checkRights(who, object, snapshot), snapshot !== null);
+    const stream = new EventStream(this.#context, { asked, principal, right }, () => this.#open.delete(stream));
+    const subscription = await live.subscribe({ ...asked, caller: callerOf(principal) }, stream);
     if (request.gone.aborted) {
       subscription.close();
       throw MoonportError.of("caller_gone", "the caller went away before the subscription stood", {
@@ -83,9 +94,25 @@ export class EventStreams implements HttpHandler {
       take: (response) => {
         this.#open.add(stream);
         stream.begin(response, subscription);
+        // Tokens may have changed since the request came.
+        stream.renew();
       },
     };
   }
+
+  *#renewals(): Generator<void> {
+    for (const stream of [...this.#open]) {
+      stream.renew();
+      yield;
+    }
+  }
+}
+
+/** What a stream is made of. */
+interface StreamParts {
+  readonly asked: Asked;
+  readonly principal: Principal;
+  readonly right: LastingRight;
 }
 
 type Phase =
@@ -96,6 +123,7 @@ type Phase =
 
 class EventStream implements Sink {
   readonly #context: EventStreamContext;
+  readonly #parts: StreamParts;
   readonly #bufferBytesMax: number;
   readonly #sendsSnapshotAfterGap: boolean;
   readonly #forget: () => void;
@@ -106,10 +134,11 @@ class EventStream implements Sink {
   /** A gap was told and its snapshot was not: who comes back now must hear of the gap again. */
   #owesSnapshot = false;
 
-  constructor(context: EventStreamContext, asked: Asked, forget: () => void) {
+  constructor(context: EventStreamContext, parts: StreamParts, forget: () => void) {
     this.#context = context;
+    this.#parts = parts;
     this.#bufferBytesMax = context.settings.SOCKET_BUFFER_BYTES_MAX;
-    this.#sendsSnapshotAfterGap = asked.snapshotAfterGap !== undefined;
+    this.#sendsSnapshotAfterGap = parts.asked.snapshotAfterGap !== undefined;
     this.#forget = forget;
   }
 
@@ -128,6 +157,17 @@ class EventStream implements Sink {
     for (const text of texts) response.write(text);
     this.#begun.resolve();
     if (response.destroyed) this.#close();
+  }
+
+  /** Tokens have changed: it goes on if it would be let in as it was. */
+  renew(): void {
+    if (this.#phase.kind === "closed") return;
+    const { principal, right } = this.#parts;
+    try {
+      right.renew(renewed(principal));
+    } catch (error) {
+      this.end("withdrawn", this.#after, asMoonportError(error));
+    }
   }
 
   end(reason: EndReason, after = this.#after, error?: Error): void {

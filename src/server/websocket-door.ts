@@ -2,7 +2,7 @@
  * The WebSocket door: `/v1/socket` on the HTTP door's own port, documented in docs/websocket.md.
  *
  * It decides who becomes a socket (subprotocol, how many there may be; the HTTP door has looked at Host and Origin), looks after all of them
- * (pings, the end of the node), and leaves each to its {@link ClientSocket}.
+ * (pings, changes of tokens, the end of the node), and leaves each to its {@link ClientSocket}.
  */
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
@@ -19,6 +19,7 @@ import type { Timer, World } from "../world/world.js";
 import { ClientSocket, type SocketContext } from "./client-socket.js";
 import type { UpgradeHandler } from "./http-handler.js";
 import { rawProblem } from "./raw-answer.js";
+import { RightsWalk } from "./rights-walk.js";
 
 export interface WebSocketDoorOptions {
   readonly node: NodeApi;
@@ -38,6 +39,7 @@ export class WebSocketDoor implements UpgradeHandler {
   readonly #context: SocketContext;
   readonly #server: WebSocketServer;
   readonly #sockets = new Map<WebSocket, ClientSocket>();
+  readonly #walk: RightsWalk;
   #pings: Timer | undefined;
   #allClosed: (() => void) | undefined;
   #isStopping = false;
@@ -52,6 +54,7 @@ export class WebSocketDoor implements UpgradeHandler {
       handleProtocols: (offered) => codecFor([...offered])?.protocol ?? false,
       closeTimeout: CLOSE_ANSWER_MS,
     } as ConstructorParameters<typeof WebSocketServer>[0]);
+    this.#walk = new RightsWalk(auth, world, () => this.#renewals());
     this.#armPings();
   }
 
@@ -81,6 +84,7 @@ export class WebSocketDoor implements UpgradeHandler {
     if (this.#isStopping) return;
     this.#isStopping = true;
     this.#pings?.cancel();
+    this.#walk.stop();
     const { timers } = this.#context.world;
     const sockets = [...this.#sockets.values()];
     const force = timers.after(this.#context.settings.DRAIN_MS, () => {
@@ -114,6 +118,10 @@ export class WebSocketDoor implements UpgradeHandler {
       this.#sockets.delete(ws);
       if (this.#sockets.size === 0) this.#allClosed?.();
     });
+  }
+
+  *#renewals(): Generator<void> {
+    for (const socket of [...this.#sockets.values()]) yield* socket.renew();
   }
 
   #armPings(): void {

@@ -165,10 +165,42 @@ describe("a new file", () => {
     expect(codeOf(() => all.authenticate(BOB))).toBe("unauthenticated");
   });
 
-  it("that is wrong changes nothing", () => {
+  it("that is wrong changes nothing, and nobody is told", () => {
     const all = tokens();
+    let told = 0;
+    all.watch(() => told++);
     expect(() => all.replace("{", "auth.json")).toThrow("auth.json: it is not JSON");
     expect(all.authenticate(ADA).id).toBe("ada");
+    expect(told).toBe(0);
+  });
+
+  it("is told to who watches, once it holds, until they leave", () => {
+    const all = tokens();
+    const ada = all.authenticate(ADA);
+    const heard: string[] = [];
+    const leave = [1, 2].map((n) => all.watch(() => heard.push(`${n} ${codeOf(() => ada.renewed?.())}`)));
+    all.replace(JSON.stringify({ tokens: [FILE.tokens[1]] }), "auth.json");
+    leave[0]?.();
+    all.replace(JSON.stringify(FILE), "auth.json");
+    expect(heard).toEqual(["1 unauthenticated", "2 unauthenticated", "2 allowed"]);
+  });
+
+  it("may say something else of a bearer, who is then known anew", () => {
+    const all = tokens();
+    const ada = all.authenticate(ADA);
+    const entry = { id: "ada the second", token: ADA, claims: { role: "guest" }, allow: [{ rights: ["read"] }] };
+    all.replace(JSON.stringify({ tokens: [entry] }), "auth.json");
+    expect(ada).toMatchObject({ id: "ada", claims: { role: "bidder" } });
+    expect(ada.renewed?.()).toMatchObject({ id: "ada the second", claims: { role: "guest" } });
+  });
+
+  it("may let everybody in, or nobody without a token any more", () => {
+    const open = { ...FILE, anonymous: { allow: [{ rights: ["read"] }] } };
+    const all = tokens(open);
+    const anybody = all.authenticate(undefined);
+    expect(codeOf(() => anybody.renewed?.())).toBe("allowed");
+    all.replace(JSON.stringify(FILE), "auth.json");
+    expect(codeOf(() => anybody.renewed?.())).toBe("unauthenticated");
   });
 
   it("may give one id two tokens, so that one can be replaced without a gap", () => {
