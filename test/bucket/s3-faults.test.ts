@@ -11,7 +11,7 @@ import type { Fault } from "../support/fault-proxy.js";
 import { describeOnRealS3 } from "../support/real-s3.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { bytesOf, put, textAt, textOf } from "./conformance.js";
-import { bucketBehindProxy, world } from "./s3-before-faults.js";
+import { bucketBehindProxy, world } from "./s3-started.js";
 
 const CUT: readonly (readonly [string, Fault, boolean])[] = [
   ["its answer is lost", { kind: "answer_lost" }, true],

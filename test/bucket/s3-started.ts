@@ -1,4 +1,4 @@
-/** An S3 bucket on a real server, with the fault proxy before it. */
+/** S3 buckets that are started, and stopped when the test ends; and one with the fault proxy before it. */
 import { randomUUID } from "node:crypto";
 import { onTestFinished } from "vitest";
 import { S3Bucket } from "../../src/bucket/s3/s3-bucket.js";
