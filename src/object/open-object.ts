@@ -94,7 +94,7 @@ export class OpenObject {
       settings,
       ...(context.permits && { permits: context.permits }),
       cargo: this.cargo,
-      leg: new BucketLeg(world, bucket, claim, log),
+      leg: new BucketLeg(world, bucket, claim, log, settings),
       events: {
         landed: (landed) => this.#landed(landed),
         failed: (error, failures, stopped) => this.#failed(error, failures, stopped),

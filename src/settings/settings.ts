@@ -122,6 +122,18 @@ export const SETTINGS = {
     GIB,
     "Segments below this many bytes in all are never compacted for their share.",
   ),
+  SEGMENT_INLINE_BYTES_MAX: size(
+    8 * KIB,
+    0,
+    MIB,
+    "A segment up to this size travels inside its manifest where the bucket cannot write both at once.",
+  ),
+  MANIFEST_INLINE_BYTES_MAX: size(
+    32 * KIB,
+    0,
+    16 * MIB,
+    "Bytes of segments that one manifest may hold; from half of it on they are merged.",
+  ),
   SNAPSHOT_INLINE_BYTES_MAX: size(
     4 * MIB,
     64 * KIB,
@@ -152,6 +164,12 @@ export const SETTINGS = {
     1,
     10_000_000,
     "Claims whose manifest is kept in memory after the object left; beyond it the next activation reads the bucket.",
+  ),
+  NODE_CLAIMS_BYTES_MAX: size(
+    64 * MIB,
+    0,
+    16 * 1024 * MIB,
+    "Bytes of segments in the manifests that a node keeps in memory for objects it owns; it reads forgotten ones again.",
   ),
   LOCAL_BYTES_MAX: size(
     10 * GIB,

@@ -1,18 +1,28 @@
 /**
  * The way of an object's flights into the bucket: the body first, then the manifest that names it, by compare-and-swap
- * under the owner's epoch (S3). Where the bucket is atomic both go in one transaction.
+ * under the owner's epoch (S3). Where the bucket is atomic both go in one transaction; where it is not, a small segment
+ * travels inside the manifest, which is one request instead of two in a row.
  *
  * One load is in the air at a time. Its manifest is made once, so that every try of it carries the same random id.
  */
 import { type ResolvedWrite, tryWrite } from "../bucket/ambiguous-write.js";
 import { type Bucket, mayHaveLanded } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
+import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { Claim } from "./claims.js";
 import { parseBodyKey } from "./layout.js";
-import { decodeManifest, encodeManifest, type Manifest, tombstone, withSegment, withSnapshot } from "./manifest.js";
-import type { ObjectLoad } from "./object-load.js";
+import {
+  decodeManifest,
+  encodeManifest,
+  inlineBytes,
+  type Manifest,
+  tombstone,
+  withSegment,
+  withSnapshot,
+} from "./manifest.js";
+import type { ObjectLoad, SegmentLoad } from "./object-load.js";
 import type { Leg, LegResult } from "./shipper.js";
 
 /** A load on its way: its manifest is made once, so that every try carries the same random id. */
@@ -20,28 +30,39 @@ interface Attempt {
   readonly load: ObjectLoad;
   readonly next: Manifest;
   readonly bytes: Uint8Array;
+  readonly beside: readonly { readonly key: string; readonly bytes: Uint8Array }[];
   inDoubt: boolean;
 }
+
+type InlineSettings = Pick<Settings, "SEGMENT_INLINE_BYTES_MAX" | "MANIFEST_INLINE_BYTES_MAX">;
 
 export class BucketLeg implements Leg<ObjectLoad> {
   readonly #world: World;
   readonly #bucket: Bucket;
   readonly #claim: Claim;
   readonly #log: Logger;
+  readonly #settings: InlineSettings;
   #attempt: Attempt | undefined;
 
-  constructor(world: World, bucket: Bucket, claim: Claim, log: Logger) {
+  constructor(world: World, bucket: Bucket, claim: Claim, log: Logger, settings: InlineSettings) {
     this.#world = world;
     this.#bucket = bucket;
     this.#claim = claim;
     this.#log = log;
+    this.#settings = settings;
   }
 
   async land(load: ObjectLoad): Promise<LegResult> {
     if (this.#attempt?.load !== load) {
       await this.#writeStreamed(load);
       const next = this.#manifestAfter(load);
-      this.#attempt = { load, next, bytes: encodeManifest(next), inDoubt: false };
+      this.#attempt = {
+        load,
+        next,
+        bytes: encodeManifest(next),
+        beside: this.#bodyBeside(load, next),
+        inDoubt: false,
+      };
     }
     const attempt = this.#attempt;
     const result = await this.#try(attempt);
@@ -60,7 +81,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
       bytes: attempt.bytes,
       condition: { version },
       recognise: (found: Uint8Array) => decodeManifest(object.id, found).rid === attempt.next.rid,
-      beside: this.#bodyBeside(attempt.load),
+      beside: attempt.beside,
     };
     try {
       return await tryWrite(this.#bucket, write, attempt.inDoubt);
@@ -76,9 +97,12 @@ export class BucketLeg implements Leg<ObjectLoad> {
     await this.#bucket.writeStream(this.#bodyKey(load), load.body.parts());
   }
 
-  #bodyBeside(load: ObjectLoad): { key: string; bytes: Uint8Array }[] {
+  #bodyBeside(load: ObjectLoad, next: Manifest): { key: string; bytes: Uint8Array }[] {
     if (load.carried === "tombstone") return [];
-    if (load.carried === "segment") return [{ key: this.#bodyKey(load), bytes: load.body }];
+    if (load.carried === "segment") {
+      const isInline = next.segments.at(-1)?.body !== undefined;
+      return isInline ? [] : [{ key: this.#bodyKey(load), bytes: load.body }];
+    }
     return load.body.kind === "whole" ? [{ key: this.#bodyKey(load), bytes: load.body.bytes }] : [];
   }
 
@@ -91,11 +115,19 @@ export class BucketLeg implements Leg<ObjectLoad> {
   #manifestAfter(load: ObjectLoad): Manifest {
     const { manifest } = this.#claim;
     const rid = uuidv7(this.#world);
-    if (load.carried === "segment") return withSegment(manifest, load.entry, load.position, rid, load.kept);
+    if (load.carried === "segment") {
+      const entry = this.#fitsInline(load) ? { ...load.entry, body: load.body } : load.entry;
+      return withSegment(manifest, entry, load.position, rid, load.kept);
+    }
     if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, load.eventLast, rid);
     const position = load.position();
     const bytes = position.pages * position.pageSize;
     return withSnapshot(manifest, { epoch: manifest.epoch, seq: load.toSeq, bytes }, position, rid);
+  }
+
+  #fitsInline({ body, kept }: SegmentLoad): boolean {
+    if (this.#bucket.atomic || body.length > this.#settings.SEGMENT_INLINE_BYTES_MAX) return false;
+    return inlineBytes(this.#claim.manifest, kept) + body.length <= this.#settings.MANIFEST_INLINE_BYTES_MAX;
   }
 
   /** Whoever wrote instead of us owns the object now; of what we shipped in doubt the new owner may have all or nothing. */
@@ -132,7 +164,9 @@ export class BucketLeg implements Leg<ObjectLoad> {
 
   #bodyKeys(manifest: Manifest): string[] {
     const { keys } = this.#claim;
-    const segments = manifest.segments.map((segment) => keys.segment(segment));
+    const segments = manifest.segments.flatMap((segment) =>
+      segment.body === undefined ? [keys.segment(segment)] : [],
+    );
     return manifest.snapshot === undefined ? segments : [keys.snapshot(manifest.snapshot), ...segments];
   }
 }

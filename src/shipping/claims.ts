@@ -12,7 +12,7 @@ import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { uuidv7, type World } from "../world/world.js";
 import { ObjectKeys } from "./layout.js";
-import { claimed, decodeManifest, encodeManifest, firstManifest, type Manifest } from "./manifest.js";
+import { claimed, decodeManifest, encodeManifest, firstManifest, inlineBytes, type Manifest } from "./manifest.js";
 
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
@@ -20,12 +20,19 @@ export class Claim {
   readonly keys: ObjectKeys;
   #manifest: Manifest;
   #version: Version;
+  #inlineBytes: number;
 
   constructor(object: ObjectIdentity, manifest: Manifest, version: Version) {
     this.object = object;
     this.keys = new ObjectKeys(object);
     this.#manifest = manifest;
     this.#version = version;
+    this.#inlineBytes = inlineBytes(manifest);
+  }
+
+  /** What the record holds of segments, bytes. */
+  get inlineBytes(): number {
+    return this.#inlineBytes;
   }
 
   get manifest(): Manifest {
@@ -39,12 +46,17 @@ export class Claim {
   advance(manifest: Manifest, version: Version): void {
     this.#manifest = manifest;
     this.#version = version;
+    this.#inlineBytes = inlineBytes(manifest);
   }
 }
 
 type ClaimSettings = Pick<
   Settings,
-  "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS" | "OBJECT_ACK_GATE_MS" | "NODE_CLAIMS_MAX"
+  | "OBJECT_SHIP_BACKOFF_MS"
+  | "OBJECT_SHIP_BACKOFF_MAX_MS"
+  | "OBJECT_ACK_GATE_MS"
+  | "NODE_CLAIMS_MAX"
+  | "NODE_CLAIMS_BYTES_MAX"
 >;
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
@@ -154,14 +166,17 @@ export class Claims {
     return claim;
   }
 
-  /** Drops the claims longest unused beyond NODE_CLAIMS_MAX, sparing those that `inUse` names. */
+  /** Drops the claims longest unused beyond NODE_CLAIMS_MAX and NODE_CLAIMS_BYTES_MAX, sparing those that `inUse` names. */
   trim(inUse: (id: string) => boolean): void {
     let surplus = this.#held.size - this.#settings.NODE_CLAIMS_MAX;
-    for (const id of this.#held.keys()) {
-      if (surplus <= 0) return;
-      if (inUse(id)) continue;
+    let surplusBytes = -this.#settings.NODE_CLAIMS_BYTES_MAX;
+    for (const claim of this.#held.values()) surplusBytes += claim.inlineBytes;
+    for (const [id, claim] of this.#held) {
+      if (surplus <= 0 && surplusBytes <= 0) return;
+      if (inUse(id) || (surplus <= 0 && claim.inlineBytes === 0)) continue;
       this.#held.delete(id);
       surplus--;
+      surplusBytes -= claim.inlineBytes;
     }
   }
 }

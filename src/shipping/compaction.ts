@@ -6,11 +6,15 @@
  * whole for the sake of a few pages.
  */
 import type { Settings } from "../settings/settings.js";
-import { type Manifest, segmentBytes } from "./manifest.js";
+import { inlineBytes, type Manifest, segmentBytes } from "./manifest.js";
 
 export type CompactionSettings = Pick<
   Settings,
-  "COMPACT_SEGMENTS_MAX" | "COMPACT_SHARE_PERCENT" | "COMPACT_BYTES_MIN" | "SNAPSHOT_INLINE_BYTES_MAX"
+  | "COMPACT_SEGMENTS_MAX"
+  | "COMPACT_SHARE_PERCENT"
+  | "COMPACT_BYTES_MIN"
+  | "SNAPSHOT_INLINE_BYTES_MAX"
+  | "MANIFEST_INLINE_BYTES_MAX"
 >;
 
 export interface HistoryShape {
@@ -27,10 +31,15 @@ export function compactionOf(history: HistoryShape, settings: CompactionSettings
   const { manifest, databaseBytes, kept, changedBytes } = history;
   const bound = Math.max(settings.COMPACT_BYTES_MIN, (databaseBytes * settings.COMPACT_SHARE_PERCENT) / 100);
   if (segmentBytes(manifest) > bound) return "snapshot";
-  if (manifest.segments.length < settings.COMPACT_SEGMENTS_MAX) return "none";
+  const isFull = manifest.segments.length >= settings.COMPACT_SEGMENTS_MAX;
+  const isLong = inlineBytes(manifest) * 2 > settings.MANIFEST_INLINE_BYTES_MAX;
+  if (!isFull && !isLong) return "none";
   const isSmaller = changedBytes * 2 <= databaseBytes && changedBytes <= settings.SNAPSHOT_INLINE_BYTES_MAX;
-  const makesRoom = kept * 2 <= settings.COMPACT_SEGMENTS_MAX;
-  return isSmaller && makesRoom ? "merge" : "snapshot";
+  const makesRoom =
+    kept * 2 <= settings.COMPACT_SEGMENTS_MAX && inlineBytes(manifest, kept) * 4 <= settings.MANIFEST_INLINE_BYTES_MAX;
+  if (isSmaller && makesRoom) return "merge";
+  // Of a large database no snapshot is taken only because the manifest is long: what does not fit stands beside it.
+  return isFull || databaseBytes <= settings.COMPACT_BYTES_MIN ? "snapshot" : "none";
 }
 
 /** Whether a merged segment has grown so large that the next merge should leave it alone. */

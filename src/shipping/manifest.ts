@@ -17,6 +17,8 @@ export interface SnapshotEntry extends SnapshotName {
 
 export interface SegmentEntry extends SegmentName {
   readonly bytes: number;
+  /** Travels in the manifest itself: where segment and manifest cannot land together, that makes one request of two. */
+  readonly body?: Uint8Array;
 }
 
 /** What the bucket holds: the content of the database at `seq`. */
@@ -116,7 +118,14 @@ export function segmentBytes(manifest: Manifest): number {
   return manifest.segments.reduce((sum, segment) => sum + segment.bytes, 0);
 }
 
-/** Compact JSON: small, readable in any bucket browser. Entries are arrays: [epoch, ...numbers, bytes]. */
+/** Of the segments that travel in the manifest. @param count of the first segments; default all */
+export function inlineBytes(manifest: Manifest, count = manifest.segments.length): number {
+  let bytes = 0;
+  for (let index = 0; index < count; index++) bytes += manifest.segments[index]?.body?.length ?? 0;
+  return bytes;
+}
+
+/** Compact JSON: small, readable in any bucket browser. Entries are arrays: [epoch, ...numbers, bytes], then a body in base64. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   const head = headText(manifest);
   const list = listOf(manifest.segments);
@@ -191,8 +200,10 @@ function withRoom(list: ListBytes, moreBytes: number): Pick<ListBytes, "bytes" |
   return { bytes: copy, shared: { usedBytes: length } };
 }
 
-function entryText({ epoch, fromSeq, toSeq, bytes }: SegmentEntry): string {
-  return `[${epoch},${fromSeq},${toSeq},${bytes}]`;
+function entryText({ epoch, fromSeq, toSeq, bytes, body }: SegmentEntry): string {
+  return body === undefined
+    ? `[${epoch},${fromSeq},${toSeq},${bytes}]`
+    : `[${epoch},${fromSeq},${toSeq},${bytes},"${Buffer.from(body.buffer, body.byteOffset, body.length).toString("base64")}"]`;
 }
 
 /** @throws MoonportError `object_corrupt` when the bytes are no manifest of this object, or name a history with a gap */
@@ -216,8 +227,12 @@ export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
     return { epoch, seq, bytes: size };
   };
   const segmentOf = (value: unknown): SegmentEntry => {
-    const [epoch = 0, fromSeq = 0, toSeq = 0, size = 0] = numbers(value, 4, "a segment");
-    return { epoch, fromSeq, toSeq, bytes: size };
+    const isInline = Array.isArray(value) && value.length === 5;
+    const [epoch = 0, fromSeq = 0, toSeq = 0, size = 0] = numbers(isInline ? value.slice(0, 4) : value, 4, "a segment");
+    if (!isInline) return { epoch, fromSeq, toSeq, bytes: size };
+    const body = new Uint8Array(Buffer.from(text(value[4], "a segment's body"), "base64"));
+    if (body.length !== size) refuse(`a segment's body has ${body.length} bytes instead of ${size}`);
+    return { epoch, fromSeq, toSeq, bytes: size, body };
   };
   const manifest: Manifest = {
     format: MANIFEST_FORMAT,

@@ -2,7 +2,7 @@
  * The object's local file, brought to exactly the manifest's position: the copy on disk if its whole content is what the
  * manifest names, else a fresh restore from the bucket. A local tail that never landed is discarded with it.
  */
-import type { Bucket } from "../bucket/bucket.js";
+import type { Bucket, BucketObject } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import { PAGE_BYTES } from "../store/object-database.js";
 import { type World, yieldTurn } from "../world/world.js";
@@ -72,15 +72,22 @@ async function restore(world: World, bucket: Bucket, claim: Claim, path: string)
       for await (const part of parts) assembler.addSnapshotPart(part);
       assembler.endSnapshot(manifest.snapshot);
     }
-    for await (const segment of readAhead(manifest.segments, (one) => bucket.get(keys.segment(one)))) {
+    for await (const segment of readAhead(
+      manifest.segments,
+      async (one) => one.body ?? bodyOf(await bucket.get(keys.segment(one))),
+    )) {
       if (segment.value === undefined) throw missing(claim, keys.segment(segment.of));
-      assembler.addSegment(segment.value.bytes);
+      assembler.addSegment(segment.value);
     }
     return assembler.finish(manifest);
   } catch (error) {
     assembler.abort();
     throw error;
   }
+}
+
+function bodyOf(found: BucketObject | undefined): Uint8Array | undefined {
+  return found?.bytes;
 }
 
 /** Requests under way at once while a history is read. */

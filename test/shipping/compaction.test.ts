@@ -3,7 +3,12 @@ import { resolveSettings } from "../../src/settings/settings.js";
 import { compactionOf, mergeIsFull } from "../../src/shipping/compaction.js";
 import { firstManifest, type Manifest } from "../../src/shipping/manifest.js";
 
-const settings = resolveSettings({ COMPACT_SEGMENTS_MAX: 8, COMPACT_BYTES_MIN: 10_000, COMPACT_SHARE_PERCENT: 200 });
+const settings = resolveSettings({
+  COMPACT_SEGMENTS_MAX: 8,
+  COMPACT_BYTES_MIN: 10_000,
+  COMPACT_SHARE_PERCENT: 200,
+  MANIFEST_INLINE_BYTES_MAX: 4_000,
+});
 
 function manifestOf(segments: number, bytesEach: number): Manifest {
   const entries = Array.from({ length: segments }, (_, n) => ({
@@ -13,6 +18,11 @@ function manifestOf(segments: number, bytesEach: number): Manifest {
     bytes: bytesEach,
   }));
   return { ...firstManifest("a/B/c", "session", "rid"), segments: entries, seq: segments };
+}
+
+function withInline(segments: number, bytesEach: number): Manifest {
+  const manifest = manifestOf(segments, bytesEach);
+  return { ...manifest, segments: manifest.segments.map((entry) => ({ ...entry, body: new Uint8Array(bytesEach) })) };
 }
 
 const shape = (manifest: Manifest, databaseBytes: number, changedBytes: number, kept = 0) =>
@@ -38,6 +48,18 @@ describe("history", () => {
 
   it("becomes a snapshot when merging would leave most segments where they are", () => {
     expect(shape(manifestOf(8, 100), 1_000_000, 20_000, 5)).toBe("snapshot");
+  });
+
+  it("is merged when half of what a manifest may hold of segments is in it", () => {
+    const half = settings.MANIFEST_INLINE_BYTES_MAX / 2;
+    expect(shape(withInline(2, half / 2), 1_000_000, 20_000)).toBe("none");
+    expect(shape(withInline(2, half / 2 + 1), 1_000_000, 20_000)).toBe("merge");
+  });
+
+  it("of a large database is not begun anew because the manifest is long and merging leaves it so", () => {
+    const half = settings.MANIFEST_INLINE_BYTES_MAX / 2;
+    expect(shape(withInline(2, half / 2 + 1), 1_000_000, 20_000, 2)).toBe("none");
+    expect(shape(withInline(2, half / 2 + 1), 10_000, 1_000, 2)).toBe("snapshot");
   });
 
   it("begins a new merged segment once one has grown large", () => {

@@ -4,6 +4,7 @@ import {
   decodeManifest,
   encodeManifest,
   firstManifest,
+  inlineBytes,
   type Manifest,
   tombstone,
   withSegment,
@@ -51,6 +52,17 @@ describe("a manifest", () => {
       kept.push(grown(from, from.seq + 1, step));
     }
     for (const manifest of kept) expect(decodeManifest("a/B/ü", encodeManifest(manifest))).toEqual(manifest);
+  });
+
+  it("may hold the bodies of segments, each whole or the manifest is refused", () => {
+    const body = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+    const entry = { epoch: 1, fromSeq: 12, toSeq: 12, bytes: body.length, body };
+    const inline = withSegment(busy(), entry, position(12), "r12");
+    const more = withSegment(inline, { ...entry, fromSeq: 13, toSeq: 13 }, position(13), "r13");
+    for (const manifest of [inline, more]) expect(decodeManifest("a/B/ü", encodeManifest(manifest))).toEqual(manifest);
+    expect(inlineBytes(more)).toBe(512);
+    const short = withSegment(busy(), { ...entry, bytes: 255 }, position(12), "r12");
+    expect(() => decodeManifest("a/B/ü", encodeManifest(short))).toThrow("256 bytes instead of 255");
   });
 
   it("is refused with any single bit flipped, and cut anywhere", () => {
