@@ -9,12 +9,13 @@ import type { Claim } from "../shipping/claims.js";
 import { ObjectCargo } from "../shipping/object-cargo.js";
 import type { ObjectLoad } from "../shipping/object-load.js";
 import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
-import { type Landed, Shipper } from "../shipping/shipper.js";
-import { hashArguments } from "../store/call-ids.js";
+import { type FlightHold, type Landed, Shipper } from "../shipping/shipper.js";
+import type { CallRecord } from "../store/call-records.js";
 import { ObjectDatabase } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { PlainValue } from "../values.js";
 import type { ObjectContext } from "./object-context.js";
+import type { CallWork } from "./work.js";
 
 export interface EmittedEvent {
   readonly number: number;
@@ -42,7 +43,6 @@ export class OpenObject {
   readonly #events: OpenObjectEvents;
   /** Last committed seq. */
   #committedSeq: number;
-  #lastHashed: { readonly callId: string; readonly args: readonly PlainValue[]; readonly hash: Uint8Array } | undefined;
   /** Events committed and not yet landed, for whoever watches the node (G1). */
   #unlandedEvents: EmittedEvent[] = [];
 
@@ -78,7 +78,7 @@ export class OpenObject {
     this.path = database.path;
     this.claim = claim;
     this.database = database;
-    this.tables = new ObjectTables(database, settings);
+    this.tables = new ObjectTables(database, settings, printSeed(claim));
     this.#committedSeq = claim.manifest.seq;
     this.cargo = new ObjectCargo({
       world,
@@ -93,6 +93,7 @@ export class OpenObject {
       world,
       settings,
       ...(context.permits && { permits: context.permits }),
+      ...(!bucket.atomic && settings.BUCKET_FLUSH_MS > 0 && { hold: this.#hold() }),
       cargo: this.cargo,
       leg: new BucketLeg(world, bucket, claim, log, settings),
       events: {
@@ -101,6 +102,15 @@ export class OpenObject {
         broken: (error) => events.broken(this, asMoonportError(error)),
       },
     });
+  }
+
+  #hold(): FlightHold {
+    const { BUCKET_FLUSH_MS, BUCKET_FLUSH_BYTES, OBJECT_ACK_GATE_MS } = this.#context.settings;
+    // Callers wait at the gate meanwhile: the flight itself needs part of that time.
+    return {
+      boundMs: Math.min(BUCKET_FLUSH_MS, OBJECT_ACK_GATE_MS / 2),
+      isFull: () => this.cargo.untakenBytes() >= BUCKET_FLUSH_BYTES,
+    };
   }
 
   get committedSeq(): number {
@@ -135,7 +145,7 @@ export class OpenObject {
     method: string,
     args: readonly PlainValue[],
   ): { value: PlainValue; seq: number } | undefined {
-    const found = this.tables.callIds.lookup(callId, method, this.#argsHash(callId, args));
+    const found = this.tables.callIds.lookup(callId, method, args);
     switch (found.kind) {
       case "unknown":
         return undefined;
@@ -146,24 +156,27 @@ export class OpenObject {
           hint: "make a fresh id for every call, and repeat one only with the same method and arguments",
         });
       case "expired":
-        throw MoonportError.of("id_expired", `call id ${callId} is older than what the object remembers`, {
-          hint: "whether it ran is no longer known; read the object's state",
-        });
+        throw this.#idExpired(callId, found.throughMs);
     }
   }
 
-  recordReply(callId: string, method: string, args: readonly PlainValue[], reply: PlainValue, seq: number): void {
-    const atMs = this.#context.world.clock.wallMs();
-    this.tables.callIds.record({ id: callId, method, argsHash: this.#argsHash(callId, args), reply, seq, atMs });
+  #idExpired(callId: string, throughMs: number): MoonportError {
+    const freshFromMs = Math.max(Math.floor(this.#context.world.clock.wallMs()), throughMs + 1);
+    return MoonportError.of("id_expired", `call id ${callId} is older than what the object remembers`, {
+      hint: "if it was sent before, whether it ran is no longer known: read the object's state; else make a fresh id",
+      details: { callId, freshFromMs },
+    });
   }
 
-  /** A call's arguments are hashed for the lookup and again for the record. */
-  #argsHash(callId: string, args: readonly PlainValue[]): Uint8Array {
-    const last = this.#lastHashed;
-    if (last !== undefined && last.callId === callId && last.args === args) return last.hash;
-    const hash = hashArguments(args);
-    this.#lastHashed = { callId, args, hash };
-    return hash;
+  /** What will be recorded of a call that wrote, while it may still fail. @throws MoonportError `too_large` */
+  recordOf(work: CallWork, reply: PlainValue, seq: number): CallRecord | undefined {
+    if (work.callId === undefined) return undefined;
+    return this.tables.callIds.prepare({ id: work.callId, method: work.method, args: work.args, reply, seq });
+  }
+
+  /** Right before COMMIT. */
+  writeRecords(): void {
+    this.tables.callIds.write(this.#context.world.clock.wallMs());
   }
 
   /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */
@@ -217,4 +230,9 @@ export class OpenObject {
     if (stopped) this.#context.log.error(fields, "shipping stopped; the next write starts it again");
     else this.#context.log.warn(fields, "a flight failed and will be tried again");
   }
+}
+
+/** Drawn with every manifest, and never told to callers. */
+function printSeed({ manifest }: Claim): number {
+  return Number.parseInt(manifest.rid.slice(-8), 16) | 0;
 }

@@ -288,6 +288,13 @@ export const SETTINGS = {
   ),
   HELLO_TIMEOUT_MS: wait(5_000, 10, 600_000, "How long a WebSocket may take to say hello."),
   BUCKET_TIMEOUT_MS: wait(10_000, 10, 600_000, "How long one bucket request may take."),
+  BUCKET_FLUSH_MS: wait(
+    0,
+    0,
+    60_000,
+    "How long a flight to an S3 bucket may be held back so that more writes ride along: callers wait longer, requests cost less.",
+  ),
+  BUCKET_FLUSH_BYTES: size(256 * KIB, 0, GIB, "So much WAL waiting for a flight ends BUCKET_FLUSH_MS early."),
   BUCKET_QUEUE_MAX: count(
     10_000,
     1,

@@ -97,6 +97,11 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return this.#capture.walBytes();
   }
 
+  /** WAL that no load has taken, bytes, what was rolled back included. */
+  untakenBytes(): number {
+    return this.#capture.walBytes() - this.#capture.capturedBytes();
+  }
+
   /** From now on only the WAL is read. */
   distrustConnection(): void {
     this.#connectionUsable = false;

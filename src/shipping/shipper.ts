@@ -8,6 +8,8 @@
  * - G4: a waiter that is not released within OBJECT_ACK_GATE_MS fails; the flight goes on.
  * - A load that failed is retried as it is, byte for byte, until it has landed or is known to have lost: an attempt whose
  *   answer was lost may land later, and a different second attempt could then not tell what the bucket holds.
+ * - A flight may be held back so that more writes ride along (BUCKET_FLUSH_MS, BUCKET_FLUSH_BYTES), never beyond that bound,
+ *   and not while somebody drains.
  * - After OBJECT_SHIP_FAILURES_MAX failures in a row it stops, leaving the object dirty; the next write, or a read that
  *   waits at the gate, starts it again.
  *
@@ -72,6 +74,8 @@ interface Flight<L extends Load> {
 
 type Phase<L extends Load> =
   | { readonly kind: "idle" }
+  /** Held back for more to ride along. */
+  | { readonly kind: "held"; readonly timer: Timer }
   | { readonly kind: "scheduled" }
   | { readonly kind: "after_transaction"; readonly permit: Permit | undefined }
   | { readonly kind: "flying"; readonly flight: Flight<L> }
@@ -86,9 +90,19 @@ type ShipperSettings = Pick<
   "OBJECT_ACK_GATE_MS" | "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS" | "OBJECT_SHIP_FAILURES_MAX"
 >;
 
+/** How long a flight may be held back so that more writes ride along. */
+export interface FlightHold {
+  /** Since the oldest commit that it will carry. */
+  readonly boundMs: number;
+  /** So much waits already that it leaves at once. */
+  isFull(): boolean;
+}
+
 export interface ShipperParts<L extends Load> {
   readonly world: Pick<World, "clock" | "timers" | "random">;
   readonly settings: ShipperSettings;
+  /** Absent where a flight costs nothing worth holding it back for. */
+  readonly hold?: FlightHold;
   /** Absent where the leg bounds itself (the embedded bucket groups all that arrives together). */
   readonly permits?: PermitPool;
   readonly cargo: Cargo<L>;
@@ -149,6 +163,7 @@ export class Shipper<L extends Load> {
   /** The task committed a write. */
   committed(): void {
     this.#oldestUntakenMs ??= this.#parts.world.clock.monotonicMs();
+    if (this.#phase.kind === "held" && this.#parts.hold?.isFull() === true) this.#letGo(this.#phase.timer);
     this.#wake();
   }
 
@@ -180,6 +195,7 @@ export class Shipper<L extends Load> {
     if (this.#phase.kind === "ended") return Promise.reject(this.#phase.cause);
     const drained = deferred();
     this.#drains.push(drained);
+    if (this.#phase.kind === "held") this.#letGo(this.#phase.timer);
     this.#wake();
     return drained.promise;
   }
@@ -187,7 +203,7 @@ export class Shipper<L extends Load> {
   /** Ends it: no further try, every waiter fails with `cause`. Idempotent. */
   end(cause: Error): void {
     if (this.#phase.kind === "ended") return;
-    if (this.#phase.kind === "backing_off") this.#phase.timer.cancel();
+    if (this.#phase.kind === "backing_off" || this.#phase.kind === "held") this.#phase.timer.cancel();
     if (this.#phase.kind === "after_transaction") this.#phase.permit?.release();
     this.#permitAsked?.release();
     this.#phase = { kind: "ended", cause };
@@ -213,8 +229,23 @@ export class Shipper<L extends Load> {
     }
   }
 
-  /** Starts a flight once the work that is ready now has run, so that a burst rides one flight. */
+  /** Starts a flight when it need not be held back. */
   #schedule(): void {
+    const { hold, world } = this.#parts;
+    const oldestMs = this.#oldestUntakenMs;
+    if (hold === undefined || oldestMs === undefined || this.#drains.length > 0 || hold.isFull()) return this.#start();
+    const heldMs = oldestMs + hold.boundMs - world.clock.monotonicMs();
+    if (heldMs <= 0) return this.#start();
+    this.#phase = { kind: "held", timer: world.timers.after(heldMs, () => this.#start()) };
+  }
+
+  #letGo(timer: Timer): void {
+    timer.cancel();
+    this.#start();
+  }
+
+  /** Once the work that is ready now has run, so that a burst rides one flight. */
+  #start(): void {
     this.#phase = { kind: "scheduled" };
     this.#parts.world.timers.soon(() => {
       if (this.#phase.kind !== "scheduled") return;

@@ -22,11 +22,14 @@ class Harness {
   inTransaction = false;
   readonly shipper: Shipper<Load>;
 
-  constructor(permits?: PermitPool) {
+  isFull = false;
+
+  constructor(permits?: PermitPool, holdMs?: number) {
     this.shipper = new Shipper<Load>({
       world: this.world,
       settings: resolveSettings(),
       ...(permits && { permits }),
+      ...(holdMs !== undefined && { hold: { boundMs: holdMs, isFull: () => this.isFull } }),
       cargo: { take: () => this.#take() },
       leg: {
         land: (load) => {
@@ -281,3 +284,58 @@ async function failUntilStopped(harness: Harness): Promise<void> {
     await harness.answer(harness.flights.length - 1, refused);
   }
 }
+
+describe("a flight that may be held back", () => {
+  const held = (): Harness => new Harness(undefined, 100);
+
+  it("leaves when its oldest write has waited that long, with all that came meanwhile", async () => {
+    const harness = held();
+    harness.write("a");
+    await harness.time.advance(60);
+    harness.write("b");
+    await harness.time.advance(39);
+    expect(harness.flights).toHaveLength(0);
+    await harness.time.advance(1);
+    await harness.answer(0);
+    expect(harness.heard).toEqual(["a", "b"]);
+    expect(harness.flights).toHaveLength(1);
+  });
+
+  it("counts from the oldest write that the flight before it did not take", async () => {
+    const harness = held();
+    harness.write("a");
+    await harness.time.advance(100);
+    harness.write("b");
+    await harness.time.advance(70);
+    await harness.answer(0);
+    await harness.time.advance(29);
+    expect(harness.flights).toHaveLength(1);
+    await harness.time.advance(1);
+    await harness.answer(1);
+    expect(harness.heard).toEqual(["a", "b"]);
+  });
+
+  it("leaves at once when enough waits, and while somebody drains", async () => {
+    const harness = held();
+    harness.write("a");
+    harness.isFull = true;
+    harness.write("b");
+    await harness.answer(0);
+    expect(harness.heard).toEqual(["a", "b"]);
+    harness.isFull = false;
+    harness.write("c");
+    const drained = harness.shipper.drain();
+    await harness.answer(1);
+    await drained;
+    expect(harness.heard).toEqual(["a", "b", "c"]);
+  });
+
+  it("is given up with the residency, and its callers hear so", async () => {
+    const harness = held();
+    harness.write("a");
+    harness.shipper.end(MoonportError.of("node_stopping", "gone"));
+    await harness.time.advance(200);
+    expect(harness.flights).toHaveLength(0);
+    expect(harness.heard).toEqual(["a: gone"]);
+  });
+});
