@@ -3,12 +3,16 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Access, Principal } from "../../src/auth/contract.js";
 import { StaticTokens } from "../../src/auth/static-tokens.js";
+import { HttpNodeClient } from "../../src/client/http-node-client.js";
+import { connect } from "../../src/client/index.js";
 import { MoonportError } from "../../src/errors.js";
+import { identityOf } from "../../src/identity.js";
+import type { Delivery } from "../../src/realtime/contract.js";
 import type { PlainObject } from "../../src/values.js";
 import type { ClientFrame } from "../../src/wire/frames.js";
 import { classes } from "../realtime/log-class.js";
 import { StreamClient, serveNode } from "../support/event-streams.js";
-import { ask } from "./door.js";
+import { ask, world } from "./door.js";
 import { type OpenSockets, openSockets, TestClient } from "./sockets.js";
 
 const KEY = new Uint8Array(32).fill(7);
@@ -61,6 +65,9 @@ describe("a WebSocket", () => {
     expect(bob.frames).toEqual([]);
     expect(sockets.live.subscriptions.map(({ isClosed }) => isClosed)).toEqual([true, false]);
     expect(sockets.node.calls[0]?.waiter?.isGone()).toBe(true);
+    // The door would wait for it.
+    bob.send({ type: "cancel", id: 2 });
+    await bob.roundTrip();
   });
 
   it("without a token closes with 4401 when nobody is let in without one any more", async () => {
@@ -291,5 +298,69 @@ describe("an event stream", () => {
     await stream.ended();
     expect(JSON.parse(stream.messages.at(-1)?.data ?? "{}")).toMatchObject({ reason: "withdrawn" });
     while ((await served.node.status()).subscriptions > 0) await new Promise((resolve) => setImmediate(resolve));
+  });
+});
+
+describe("our clients", () => {
+  const log = { object: identityOf("default", "Log", "a"), caller: { kind: "client" as const } };
+  /** The token of ada, with another name on it. */
+  const renamed = (id: string, entry: Entry): string =>
+    JSON.stringify({ tokens: [{ id, token: tokenOf("ada"), ...entry }] });
+
+  it("hear over a WebSocket that it is over, or go on as whom the token now says, with nothing lost", async () => {
+    const tokens = tokensOf({ ada: all });
+    const served = await serveNode({ classes, auth: tokens });
+    const client = connect(served.doors.url, { token: tokenOf("ada"), reconnectDelayMs: 10 });
+    onTestFinished(() => client.close());
+    const object = client.object("Log", "a");
+    await object.call("say", ["one"]);
+    const who = object.view("who");
+    const events = object.subscribe({ from: { after: 0 }, snapshotAfterGap: { snapshot: "last" } });
+    expect((await who.next()).value).toBe("ada");
+    expect((await events.next()).value).toMatchObject({ number: 1 });
+    tokens.replace(renamed("eve", all), "auth.json");
+    expect((await who.next()).value).toBe("eve");
+    await object.call("say", ["two"]);
+    expect((await events.next()).value).toMatchObject({ number: 2, data: "two" });
+    tokens.replace(renamed("eve", { allow: [grant(["read"])] }), "auth.json");
+    await expect(events.next()).rejects.toMatchObject({ code: "forbidden" });
+    await object.call("last", []);
+    tokens.replace(fileOf({}), "auth.json");
+    await expect(who.next()).rejects.toMatchObject({ code: "unauthenticated" });
+    expect(client.state).toMatchObject({ kind: "closed", error: { code: "unauthenticated" } });
+  });
+
+  it("hear the same over an event stream", async () => {
+    const tokens = tokensOf({ ada: all });
+    const served = await serveNode({ classes, auth: tokens });
+    const client = new HttpNodeClient({ url: served.doors.url, world, token: tokenOf("ada") });
+    onTestFinished(() => client.close());
+    const told: Delivery[] = [];
+    let heard = (): void => {};
+    const sink = {
+      deliver: (one: Delivery) => {
+        told.push(one);
+        heard();
+      },
+      room: () => undefined,
+      isFull: () => false,
+    };
+    const until = async (count: number): Promise<void> => {
+      while (told.length < count) {
+        await new Promise<void>((resolve) => {
+          heard = resolve;
+        });
+      }
+    };
+    const from = { kind: "snapshot" as const, reading: { method: "last", args: [] } };
+    await client.subscribe({ ...log, from }, sink);
+    await until(2);
+    tokens.replace(renamed("eve", all), "auth.json");
+    await served.node.call({ ...log, method: "say", args: ["one"] });
+    await until(3);
+    tokens.replace(renamed("eve", { allow: [grant(["read"])] }), "auth.json");
+    await until(4);
+    expect(told.map(({ kind }) => kind)).toEqual(["snapshot", "subscribed", "event", "ended"]);
+    expect(told[3]).toMatchObject({ reason: "failed", after: 1, error: { code: "forbidden" } });
   });
 });
