@@ -106,6 +106,21 @@ describe("a node started with --auth", () => {
     expect(await node.exit).toBe(0);
   });
 
+  it("ends on SIGHUP what a token that is gone from the file had subscribed to", async () => {
+    writeTokens({ ...ada, allow: [{ rights: ["call", "subscribe"] }] }, bob);
+    const node = await start();
+    await cli({ cwd }, "call", "Who/x", "am_i", "--token", ADA);
+    const subscriber = new RunningCli({ cwd }, "subscribe", "Who/x", "--json", "--token", ADA);
+    await subscriber.document("subscribed");
+    writeTokens(bob);
+    node.signal("SIGHUP");
+    expect(await subscriber.exit).toBe(2);
+    const { error } = await subscriber.document("error");
+    expect(error).toMatchObject({ code: "unauthenticated" });
+    node.signal("SIGTERM");
+    expect(await node.exit).toBe(0);
+  });
+
   it("does not start with a file that is wrong, and warns of one that others can read", async () => {
     const starting = (): ReturnType<typeof cli> => cli({ cwd }, "start", "--port", "0", "--auth", file);
     const missing = await starting();
