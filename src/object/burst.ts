@@ -285,8 +285,9 @@ export class Burst {
   #keep(work: CallWork, running: RunningCall, value: PlainValue): Outcome {
     const { host } = running;
     const seq = this.#open.committedSeq + this.#seqs + 1;
-    if (work.callId !== undefined) this.#open.recordReply(work.callId, work.method, work.args, value, seq);
+    const record = this.#open.recordOf(work, value, seq);
     this.#keepWrites(running);
+    if (record !== undefined) this.#open.tables.callIds.add(record);
     this.#nextSeq();
     this.#ends = host.destroys;
     this.#keepEvents(host, seq);
@@ -324,7 +325,10 @@ export class Burst {
     if (wrote && this.#seqs === 0) this.#nextSeq();
     // A failed call leaves pages that are dirty though unchanged: committed, they would stand in the WAL and no flight take them.
     if (this.#seqs === 0) database.rollback();
-    else database.commit();
+    else {
+      this.#open.writeRecords();
+      database.commit();
+    }
     return this.#committed({ isAwake: true, retryRow: derived === "failed_first" });
   }
 

@@ -24,7 +24,13 @@ const DEFINITIONS = {
   /** Messages not yet delivered, in the order they were sent. */
   _mp_outbox: `CREATE TABLE _mp_outbox (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
     class TEXT NOT NULL, key TEXT NOT NULL, method TEXT NOT NULL, args BLOB NOT NULL, due_ms INTEGER NOT NULL)`,
-  /** Replies of calls that carried an id (a UUID as its 16 bytes), in the order they were recorded; the oldest are deleted. */
+  /**
+   * Replies of calls that carried an id, a row for those of one transaction (call-records); `n` is the number of the last of
+   * them, `newest_ms` the newest time in any id through this row. The oldest rows are deleted.
+   */
+  _mp_reply: `CREATE TABLE _mp_reply (n INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, newest_ms INTEGER NOT NULL,
+    heads BLOB NOT NULL, replies BLOB NOT NULL)`,
+  /** The same as it was once: only read, and brought over (earlier-call-ids). */
   _mp_call: `CREATE TABLE _mp_call (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, method TEXT NOT NULL,
     args BLOB NOT NULL, reply BLOB NOT NULL, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL)`,
   /** The directory row, at most one. `row` is null as long as no derivation has succeeded. */
@@ -58,6 +64,12 @@ export class KernelTables {
     if (this.has(table)) return;
     this.#database.kernel(DEFINITIONS[table]).run();
     this.#known?.add(table);
+  }
+
+  /** In a transaction; the table is there. */
+  drop(table: KernelTable): void {
+    this.#database.kernel(`DROP TABLE ${table}`).run();
+    this.#known?.delete(table);
   }
 
   #read(): Set<string> {

@@ -19,14 +19,15 @@ export class ObjectTables {
   readonly directoryRow: DirectoryRow;
   readonly meta: Meta;
 
-  constructor(database: ObjectDatabase, settings: Settings) {
+  /** @param seed of the prints of call ids: 32 bits that callers do not know */
+  constructor(database: ObjectDatabase, settings: Settings, seed = 0) {
     const tables = new KernelTables(database);
     this.meta = new Meta(database, tables);
     this.store = new StoreMap(database, tables, settings);
     this.events = new Events(database, tables, this.meta, settings);
     this.timers = new Timers(database, tables, settings);
     this.outbox = new Outbox(database, tables, settings);
-    this.callIds = new CallIds(database, tables, this.meta, settings);
+    this.callIds = new CallIds(database, tables, this.meta, settings, seed);
     this.directoryRow = new DirectoryRow(database, tables, settings);
   }
 }

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { hashArguments } from "../../src/store/call-ids.js";
 import { errorOf, ObjectFile } from "./object-file.js";
 
 describe("events", () => {
@@ -170,85 +169,6 @@ describe("the outbox", () => {
     file.tables.outbox.add(message);
     file.database.commit();
     expect(file.tables.outbox.count).toBe(1);
-  });
-});
-
-describe("call ids", () => {
-  const hash = hashArguments(["ada", 25]);
-  /** A UUIDv7 of that time, told apart by its tail. */
-  const idAt = (ms: number, tail = 0): string => {
-    const time = ms.toString(16).padStart(12, "0");
-    return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${tail.toString(16).padStart(12, "0")}`;
-  };
-  const record = (file: ObjectFile, id: string, atMs: number): void =>
-    file.call(() =>
-      file.tables.callIds.record({ id, method: "bid", argsHash: hash, reply: { top: 25 }, seq: 7, atMs }),
-    );
-
-  test("give the recorded reply to the same call and refuse another under the same id", () => {
-    const file = new ObjectFile();
-    const lookup = (id: string, method = "bid", argsHash = hash) => file.tables.callIds.lookup(id, method, argsHash);
-    expect(lookup("any").kind).toBe("unknown");
-    for (const id of [idAt(1_000), "free text", idAt(1_000).toUpperCase()]) {
-      record(file, id, 1_000);
-      file.reopen();
-      expect(lookup(id)).toEqual({ kind: "hit", reply: { top: 25 }, seq: 7 });
-      expect(lookup(id, "close").kind).toBe("conflict");
-      expect(lookup(id, "bid", hashArguments(["ada", 26])).kind).toBe("conflict");
-    }
-    expect(lookup(idAt(1_001)).kind).toBe("unknown");
-  });
-
-  test("of a call that was rolled back are unknown", () => {
-    const file = new ObjectFile();
-    file.database.begin();
-    file.database.savepoint();
-    file.tables.callIds.record({ id: "x", method: "bid", argsHash: hash, reply: null, seq: 1, atMs: 0 });
-    file.database.rollbackTo();
-    file.database.commit();
-    expect(file.tables.callIds.lookup("x", "bid", hash).kind).toBe("unknown");
-  });
-
-  test("older than what was deleted are expired, not unknown: the call may have run", () => {
-    const file = new ObjectFile({ CALL_ID_RETENTION_MS: 10_000 });
-    for (let n = 0; n < 5; n++) record(file, idAt(1_000 + n * 1_000), 1_000 + n * 1_000);
-    expect(file.call(() => file.tables.callIds.prune(13_500))).toBe(3);
-    file.reopen();
-    const kinds = [1_000, 3_000, 2_999, 4_000, 5_000, 5_001].map(
-      (ms) => file.tables.callIds.lookup(idAt(ms), "bid", hash).kind,
-    );
-    expect(kinds).toEqual(["expired", "expired", "expired", "hit", "hit", "unknown"]);
-    expect(file.tables.callIds.lookup("no time in it", "bid", hash).kind).toBe("unknown");
-  });
-
-  test("beyond CALL_ID_ROWS_MAX go as new ones come", () => {
-    const file = new ObjectFile({ CALL_ID_ROWS_MAX: 50 });
-    file.call(() => {
-      for (let n = 1; n <= 1_000; n++) {
-        file.tables.callIds.record({ id: idAt(n), method: "bid", argsHash: hash, reply: n, seq: n, atMs: n });
-      }
-    });
-    expect(file.tables.callIds.count).toBeGreaterThanOrEqual(50);
-    expect(file.tables.callIds.count).toBeLessThan(50 + 64);
-    expect(file.tables.callIds.lookup(idAt(1_000), "bid", hash)).toMatchObject({ kind: "hit", reply: 1_000 });
-    expect(file.tables.callIds.lookup(idAt(900), "bid", hash).kind).toBe("expired");
-  });
-
-  test("with CALL_ID_ROWS_MAX 0 are not recorded", () => {
-    const file = new ObjectFile({ CALL_ID_ROWS_MAX: 0 });
-    record(file, idAt(1), 1);
-    expect(file.tables.callIds.count).toBe(0);
-    expect(file.tables.callIds.lookup(idAt(1), "bid", hash).kind).toBe("unknown");
-  });
-
-  test("compare arguments whatever the order of a table's keys, and see every other difference", () => {
-    const args = JSON.parse('[{"a": {"x": 1, "__proto__": 2}, "b": [1, 2]}]');
-    const reordered = JSON.parse('[{"b": [1, 2], "a": {"__proto__": 2, "x": 1}}]');
-    expect(hashArguments(args)).toEqual(hashArguments(reordered));
-    const hashes = [[], [null], [[]], [{}], ["1"], [1], [[2, 1]], [[1, 2]], args].map((list) =>
-      hashArguments(list).join(),
-    );
-    expect(new Set(hashes).size).toBe(hashes.length);
   });
 });
 
