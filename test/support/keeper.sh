@@ -6,7 +6,7 @@
 #
 #   start NAME LOG COMMAND [WORD...]   starts a process                     -> started NAME PID
 #   signal NAME SIGNAL                 sends it a signal                    -> signalled NAME
-#   end NAME                           TERM, and KILL after five seconds    -> ended NAME
+#   end NAME TICKS                     TERM, and KILL after TICKS of 50 ms  -> ended NAME
 set -u
 folder=$1
 declare -A pids=()
@@ -35,7 +35,7 @@ send() {
 end() {
   send "$1" TERM
   send "$1" CONT
-  for _ in {1..100}; do is_child "${pids[$1]:-none}" || break; sleep 0.05; done
+  for ((tick = 0; tick < $2; tick++)); do is_child "${pids[$1]:-none}" || break; sleep 0.05; done
   send "$1" KILL
   wait "${pids[$1]:-}" 2>/dev/null
   unset "pids[$1]"
@@ -53,7 +53,7 @@ while IFS=$'\t' read -r -a words; do
   case ${words[0]} in
     start) start "${words[@]:1}" ;;
     signal) send "${words[1]}" "${words[2]}"; echo "signalled ${words[1]}" ;;
-    end) end "${words[1]}"; echo "ended ${words[1]}" ;;
+    end) end "${words[@]:1}"; echo "ended ${words[1]}" ;;
   esac
 done
 end_all

@@ -21,14 +21,18 @@ it("ends what it started, removes its folder, and answers nobody afterwards", as
   await keeper.start("two", path.join(folder, "log"), STUBBORN);
   await keeper.start("three", path.join(folder, "log"), ["false"]);
   const pids = ["one", "two", "three"].map((name) => keeper.pid(name));
+  const isRunning = () => ["one", "two", "three"].map((name) => keeper.isRunning(name));
   await expect.poll(() => fs.readFileSync(path.join(folder, "log"), "utf8")).toBe("started\n");
-  await expect.poll(() => keeper.isRunning("three")).toBe(false);
-  expect([keeper.isRunning("one"), keeper.isRunning("two")]).toEqual([true, true]);
+  await expect.poll(isRunning).toEqual([true, true, false]);
 
   await keeper.end("one");
   expect(pids.map(isThere)).toEqual([false, true, false]);
+  await keeper.end("two", 100);
+  expect(isThere(pids[1])).toBe(false);
+  await keeper.start("two", path.join(folder, "log"), STUBBORN);
+  const last = keeper.pid("two");
   await keeper.stop();
-  expect(pids.map(isThere)).toEqual([false, false, false]);
+  expect(isThere(last)).toBe(false);
   expect(fs.existsSync(folder)).toBe(false);
   await expect(keeper.start("four", "log", ["true"])).rejects.toThrow("the keeper has ended");
 });

@@ -40,9 +40,9 @@ export class Keeper {
     await this.#ask(["signal", name, signal]);
   }
 
-  /** In good order, within five seconds; then by force. */
-  async end(name: string): Promise<void> {
-    await this.#ask(["end", name]);
+  /** In good order if it can within that time, default 5,000; then by force. */
+  async end(name: string, graceMs = 5_000): Promise<void> {
+    await this.#ask(["end", name, String(Math.ceil(graceMs / 50))]);
     this.#pids.delete(name);
   }
 

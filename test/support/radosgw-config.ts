@@ -24,6 +24,8 @@ export function radosgwConfig({ folder, fsid, store, monitorPort }: RadosgwPlan)
     "cluster addr": "127.0.0.1",
     "ms bind ipv6": false,
     "ms bind msgr1": false,
+    // A port that is taken is told at once: the next try takes others.
+    "ms bind retry count": 1,
     "ms bind port min": monitorPort + 1,
     "ms bind port max": monitorPort + STORE_PORTS,
     "auth cluster required": "none",
@@ -54,7 +56,6 @@ export function radosgwConfig({ folder, fsid, store, monitorPort }: RadosgwPlan)
         // A machine whose disk is nearly full may still run tests.
         "mon data avail warn": 1,
         "mon data avail crit": 1,
-        "mon osd full ratio": 0.99,
         // Each of the gateway's pools is a round of agreement with nobody: it need not gather others for a second.
         "paxos propose interval": 0.05,
       }),

@@ -19,7 +19,7 @@ import { S3_REGION, type S3Keys, s3Request } from "./s3-request.js";
 export interface RadosgwOptions {
   /** `memstore` keeps objects in memory; `bluestore` in a file of the server's folder, for long runs. Default `memstore`. */
   readonly store?: "memstore" | "bluestore";
-  /** Default 60,000. It takes some four seconds on two idle cores. */
+  /** Default 60,000. It takes two to three seconds on two cores, seven with bluestore. */
   readonly startMaxMs?: number;
 }
 

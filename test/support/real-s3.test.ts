@@ -1,7 +1,13 @@
-import { expect, it } from "vitest";
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { startRadosgw } from "./radosgw.js";
 import { describeOnRealS3 } from "./real-s3.js";
 import { type S3Keys, s3Request } from "./s3-request.js";
+import { temporaryFolder } from "./temporary-folder.js";
+
+afterEach(() => void vi.unstubAllEnvs());
 
 async function statusOf(endpoint: string, path: string, keys?: S3Keys, signal?: AbortSignal): Promise<number> {
   const request = { method: "GET", path, ...(keys ? { keys } : {}), ...(signal ? { signal } : {}) };
@@ -51,7 +57,47 @@ describeOnRealS3("the real S3 server", (s3) => {
     expect(await statusOf(gateway.endpoint, path, keys)).toBe(200);
   });
 
-  it("that cannot start in time says so, with what its processes said, and leaves nothing", async () => {
-    await expect(startRadosgw({ startMaxMs: 1 })).rejects.toThrow(/did not start: not within 1 ms/);
+  it.each([
+    ["is too slow", "exec sleep 1000", 1, /did not start: not within 1 ms/],
+    ["ends", "echo no luck; exit 1", 30_000, /did not start: gateway ended at once\n.*--- gateway.out\nno luck/s],
+  ])(
+    "that %s at its start says so, with what its processes said, and leaves nothing",
+    async (_, body, startMaxMs, message) => {
+      const folder = inFolderOfItsOwn("radosgw", body);
+      await expect(startRadosgw({ startMaxMs })).rejects.toThrow(message);
+      expect(fs.readdirSync(folder)).toEqual(["bin"]);
+    },
+  );
+
+  it("starts on other ports when one was taken meanwhile", async () => {
+    const first = `[ "$1" = -f ] && mkdir "$TMPDIR/taken" && echo Address already in use && exit 1`;
+    const folder = inFolderOfItsOwn("ceph-mon", `{ ${first}; } 2>/dev/null\nexec ${programPath("ceph-mon")} "$@"`);
+    const server = await startRadosgw();
+    await server.stop();
+    expect(fs.readdirSync(folder)).toEqual(["bin", "taken"]);
+  });
+});
+
+/** From here on in this test, that program is this script, and what is temporary stands in the folder. */
+function inFolderOfItsOwn(program: string, script: string): string {
+  const folder = temporaryFolder();
+  const programs = path.join(folder, "bin");
+  fs.mkdirSync(programs);
+  fs.writeFileSync(path.join(programs, program), `#!/bin/bash\n${script}\n`, { mode: 0o755 });
+  vi.stubEnv("PATH", `${programs}:${process.env.PATH}`);
+  vi.stubEnv("TMPDIR", folder);
+  return folder;
+}
+
+function programPath(name: string): string {
+  return execFileSync("bash", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim();
+}
+
+describe("without the server's programs", () => {
+  it("says how to get them", async () => {
+    vi.stubEnv("PATH", temporaryFolder());
+    await expect(startRadosgw()).rejects.toThrow(
+      /no ceph-mon, .*: apt-get install -y --no-install-recommends ceph-mon/,
+    );
   });
 });
