@@ -1,6 +1,7 @@
 /**
  * A node process is killed at random moments and started again on the same folder, over and over: what was acknowledged is
- * there, what was not is there whole or not at all, and no call ran twice.
+ * there, what was not is there whole or not at all, and no call ran twice. The same with the history on a real S3 server,
+ * where the node's folder is lost too now and then.
  *
  * MOONPORT_KILL_ROUNDS makes it longer, MOONPORT_SEED repeats what a failure printed (as far as a race can be repeated).
  */
@@ -10,12 +11,14 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { MoonportError } from "../../src/errors.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
+import { describeOnRealS3 } from "../support/real-s3.js";
 import { ledgerApp } from "./ledger-app.js";
 import { argumentsOf, eventsAfter, type LedgerCall, LedgerHistory } from "./ledger-model.js";
-import { LedgerNode } from "./ledger-node.js";
+import { LedgerNode, type LedgerNodeOptions, type RemoteBucket } from "./ledger-node.js";
 import { callOf, type Draft, draft } from "./ledger-plans.js";
 
 const ROUNDS = Number(process.env.MOONPORT_KILL_ROUNDS ?? 6);
+const S3_ROUNDS = Number(process.env.MOONPORT_KILL_ROUNDS ?? 3);
 const SEED = Number(process.env.MOONPORT_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const KEYS = ["a", "b", "c/d"];
 const CALLERS = 6;
@@ -36,15 +39,30 @@ function drawSettings(random: SeededRandom): Record<string, number> {
   };
 }
 
+/** Where segments stand beside the manifest, in it, or in it until they are merged; and flights leave at once or are held. */
+function drawRemoteSettings(random: SeededRandom): Record<string, number> {
+  const pick = (...values: number[]): number => values[random.below(values.length)] as number;
+  return {
+    ...drawSettings(random),
+    SEGMENT_INLINE_BYTES_MAX: pick(0, 2_048, 8_192),
+    MANIFEST_INLINE_BYTES_MAX: pick(4_096, 32_768),
+    NODE_CLAIMS_BYTES_MAX: pick(0, 67_108_864),
+    BUCKET_FLUSH_MS: pick(0, 20),
+  };
+}
+
 class Drill {
   readonly #app = ledgerApp();
   readonly #random: SeededRandom;
   readonly #drafts: Draft[];
   readonly #histories = new Map(KEYS.map((key) => [key, new LedgerHistory(`Ledger/${key}`)]));
+  readonly #bucket: RemoteBucket | undefined;
   #answers = 0;
 
-  constructor(seed: number) {
+  /** @param bucket where the history is; without one in the data folder */
+  constructor(seed: number, bucket?: RemoteBucket) {
     this.#random = new SeededRandom(seed);
+    this.#bucket = bucket;
     this.#drafts = fc.sample(draft, { seed, numRuns: 2_000 });
   }
 
@@ -54,8 +72,7 @@ class Drill {
 
   /** One life of the node: what the last one left is checked, then calls run until the kill. */
   async round(): Promise<void> {
-    if (this.#random.below(3) === 0)
-      fs.rmSync(path.join(this.#app, "data", "objects"), { recursive: true, force: true });
+    if (this.#random.below(3) === 0) this.#loseFiles();
     if (this.#random.below(4) === 0) await this.#killWhileStarting();
     const node = await this.#start();
     await this.#checkAll(node);
@@ -71,15 +88,27 @@ class Drill {
     await node.stop();
   }
 
+  /** Only the bucket is believed: with it elsewhere, the whole data folder may go. */
+  #loseFiles(): void {
+    const lost = this.#bucket === undefined ? ["data", "objects"] : ["data"];
+    fs.rmSync(path.join(this.#app, ...lost), { recursive: true, force: true });
+  }
+
   async #start(): Promise<LedgerNode> {
-    const node = await LedgerNode.start(this.#app, drawSettings(this.#random));
+    const node = await LedgerNode.start(this.#app, this.#drawOptions());
     if (node === undefined) throw new Error("nobody killed it");
     return node;
   }
 
+  #drawOptions(): LedgerNodeOptions {
+    const bucket = this.#bucket;
+    return { bucket, settings: bucket ? drawRemoteSettings(this.#random) : drawSettings(this.#random) };
+  }
+
   async #killWhileStarting(): Promise<void> {
     const afterMs = this.#random.below(700);
-    const node = await LedgerNode.start(this.#app, drawSettings(this.#random), (kill) => setTimeout(kill, afterMs));
+    const killed = (kill: () => void): void => void setTimeout(kill, afterMs);
+    const node = await LedgerNode.start(this.#app, { ...this.#drawOptions(), killed });
     await node?.kill();
   }
 
@@ -162,17 +191,29 @@ class Drill {
   }
 }
 
+async function holds(rounds: number, bucket?: RemoteBucket): Promise<void> {
+  const drill = new Drill(SEED, bucket);
+  try {
+    for (let round = 0; round < rounds; round++) await drill.round();
+    await drill.last();
+  } catch (error) {
+    throw new Error(`MOONPORT_SEED=${SEED} MOONPORT_KILL_ROUNDS=${rounds}`, { cause: error });
+  }
+  expect(drill.acknowledged).toBeGreaterThan(0);
+}
+
+const longMs = (rounds: number): number => Math.max(120_000, rounds * 10_000);
+
 test(
   "a node killed at random moments keeps every acknowledged call and no half of any other",
-  async () => {
-    const drill = new Drill(SEED);
-    try {
-      for (let round = 0; round < ROUNDS; round++) await drill.round();
-      await drill.last();
-    } catch (error) {
-      throw new Error(`MOONPORT_SEED=${SEED} MOONPORT_KILL_ROUNDS=${ROUNDS}`, { cause: error });
-    }
-    expect(drill.acknowledged).toBeGreaterThan(0);
-  },
-  Math.max(60_000, ROUNDS * 10_000),
+  () => holds(ROUNDS),
+  longMs(ROUNDS),
 );
+
+describeOnRealS3("on S3", (s3) => {
+  test(
+    "a node killed at random moments, its disk lost with it or not, keeps the same",
+    () => holds(S3_ROUNDS, { url: s3().bucketUrl("kill"), env: s3().env }),
+    longMs(S3_ROUNDS),
+  );
+});

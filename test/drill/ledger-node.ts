@@ -13,6 +13,19 @@ import { realWorld } from "../../src/world/real-world.js";
 import { RunningCli } from "../cli/cli.js";
 import { argumentsOf, type LedgerCall } from "./ledger-model.js";
 
+/** Where the node's history is, when not in its data folder. */
+export interface RemoteBucket {
+  readonly url: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface LedgerNodeOptions {
+  readonly settings: Readonly<Record<string, number>>;
+  readonly bucket?: RemoteBucket | undefined;
+  /** Given what kills the node while it starts. */
+  readonly killed?: (kill: () => void) => void;
+}
+
 export class LedgerNode {
   readonly url: string;
   readonly #process: RunningCli;
@@ -25,14 +38,12 @@ export class LedgerNode {
   }
 
   /** Resolves when the node is ready; with nothing if `killed` ended it before. */
-  static async start(
-    app: string,
-    settings: Readonly<Record<string, number>>,
-    killed: (kill: () => void) => void = () => {},
-  ): Promise<LedgerNode | undefined> {
+  static async start(app: string, options: LedgerNodeOptions): Promise<LedgerNode | undefined> {
+    const { settings, bucket, killed = () => {} } = options;
     const sets = Object.entries(settings).flatMap(([name, value]) => ["--set", `${name}=${value}`]);
-    const words = ["start", "--data", "data", "--port", "0", "--json", "--log-level", "warn", ...sets];
-    const process = new RunningCli({ cwd: app }, ...words);
+    const where = bucket === undefined ? [] : ["--bucket", bucket.url];
+    const words = ["start", "--data", "data", "--port", "0", "--json", "--log-level", "warn", ...where, ...sets];
+    const process = new RunningCli({ cwd: app, ...(bucket && { env: bucket.env }) }, ...words);
     let wasKilled = false;
     killed(() => {
       wasKilled = true;
