@@ -12,7 +12,7 @@ import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { Claim } from "./claims.js";
-import { parseBodyKey } from "./layout.js";
+import { Collector } from "./collection.js";
 import {
   decodeManifest,
   encodeManifest,
@@ -40,7 +40,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
   readonly #world: World;
   readonly #bucket: Bucket;
   readonly #claim: Claim;
-  readonly #log: Logger;
+  readonly #collector: Collector;
   readonly #settings: InlineSettings;
   #attempt: Attempt | undefined;
 
@@ -48,7 +48,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     this.#world = world;
     this.#bucket = bucket;
     this.#claim = claim;
-    this.#log = log;
+    this.#collector = new Collector(bucket, claim, log);
     this.#settings = settings;
   }
 
@@ -69,8 +69,9 @@ export class BucketLeg implements Leg<ObjectLoad> {
     this.#attempt = undefined;
     if (load.carried === "snapshot") load.release();
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
+    const before = this.#claim.manifest;
     this.#claim.advance(attempt.next, result.version);
-    if (load.carried !== "segment" || load.kept !== undefined) void this.#collect(attempt.next);
+    if (load.carried !== "segment" || load.kept !== undefined) void this.#collector.collect(before, attempt.next);
     return { kind: "landed" };
   }
 
@@ -140,38 +141,4 @@ export class BucketLeg implements Leg<ObjectLoad> {
       details: { epoch: manifest.epoch, ...(winner && { winningEpoch: winner.epoch }) },
     });
   }
-
-  /**
-   * Deletes what stands under the object but is no longer named: superseded history, and bodies whose manifest never
-   * came. Newer epochs and seqs beyond this manifest are left alone, for they may be flights under way. A failure costs
-   * space, never data, and is made good by the next snapshot.
-   */
-  async #collect(landed: Manifest): Promise<void> {
-    const { keys, object } = this.#claim;
-    const named = new Set(this.#bodyKeys(landed));
-    try {
-      for (let page = await this.#bucket.list(keys.prefix); ; ) {
-        const surplus = page.keys.filter((key) => !named.has(key) && isSuperseded(key, landed));
-        if (surplus.length > 0) await this.#bucket.delete(surplus);
-        if (page.next === undefined) return;
-        page = await this.#bucket.list(keys.prefix, { after: page.next });
-      }
-    } catch (error) {
-      const fields = { object: object.id, error: (error as Error).message };
-      this.#log.warn(fields, "superseded history could not be deleted and stays in the bucket for now");
-    }
-  }
-
-  #bodyKeys(manifest: Manifest): string[] {
-    const { keys } = this.#claim;
-    const segments = manifest.segments.flatMap((segment) =>
-      segment.body === undefined ? [keys.segment(segment)] : [],
-    );
-    return manifest.snapshot === undefined ? segments : [keys.snapshot(manifest.snapshot), ...segments];
-  }
-}
-
-function isSuperseded(key: string, landed: Manifest): boolean {
-  const body = parseBodyKey(key);
-  return body !== undefined && body.epoch <= landed.epoch && body.toSeq <= landed.seq;
 }

@@ -18,6 +18,8 @@ import { claimed, decodeManifest, encodeManifest, firstManifest, inlineBytes, ty
 export class Claim {
   readonly object: ObjectIdentity;
   readonly keys: ObjectKeys;
+  /** Since the object's keys were last listed for bodies that nobody names; infinite while there may well be some. */
+  compactionsSinceListing = Number.POSITIVE_INFINITY;
   #manifest: Manifest;
   #version: Version;
   #inlineBytes: number;
@@ -138,7 +140,10 @@ export class Claims {
     const result = await this.#untilResolved(write);
     if (result.kind !== "landed") return undefined;
     this.#mustRaise.delete(object.id);
-    return new Claim(object, next, result.version);
+    const claim = new Claim(object, next, result.version);
+    // Nobody can have left anything under a key that was never written.
+    if (before === undefined) claim.compactionsSinceListing = 0;
+    return claim;
   }
 
   /**

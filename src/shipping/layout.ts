@@ -60,8 +60,14 @@ export function objectOfKey(key: string): ObjectIdentity | undefined {
   return identityOf(app, className, decodeURIComponent(encoded));
 }
 
+/** What a segment's or snapshot's key says. */
+export interface BodyName {
+  readonly epoch: number;
+  readonly toSeq: number;
+}
+
 /** Reads a segment's or snapshot's key back; undefined for any other key. */
-export function parseBodyKey(key: string): { readonly epoch: number; readonly toSeq: number } | undefined {
+export function parseBodyKey(key: string): BodyName | undefined {
   const match = /\/e(\d+)\/(?:\d+-)?(\d+)\.(?:seg|snap)$/.exec(key);
   return match ? { epoch: Number(match[1]), toSeq: Number(match[2]) } : undefined;
 }
