@@ -73,6 +73,11 @@ async function* partsOf(totalBytes: number, partBytes: number): AsyncGenerator<U
   }
 }
 
+/** As long, and different everywhere. */
+async function* otherBytes(totalBytes: number): AsyncGenerator<Uint8Array> {
+  for await (const part of partsOf(totalBytes, 1_000_000)) yield part.map((byte) => byte ^ 0xff);
+}
+
 async function digestOf(parts: AsyncIterable<Uint8Array>): Promise<{ digest: string; largest: number }> {
   const hash = createHash("sha256");
   let largest = 0;
@@ -338,7 +343,7 @@ export function bucketConformance(name: string, subject: BucketSubject): void {
         let replaced = false;
         for await (const part of parts ?? partsOf(1, 1)) {
           yield part;
-          if (!replaced) await put(bucket, "big", "new");
+          if (!replaced) await bucket.writeStream("big", otherBytes(9_000_000));
           replaced = true;
         }
       }
