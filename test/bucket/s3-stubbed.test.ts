@@ -2,6 +2,8 @@
  * The S3 bucket against a stub, for what the real server at hand does not do: AWS's own answers, stores that lie, clocks that
  * are wrong, throttling. What holds on a real store is shown on the real one.
  */
+import fs from "node:fs";
+import path from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { probeBucket } from "../../src/bucket/probe.js";
 import { S3Bucket } from "../../src/bucket/s3/s3-bucket.js";
@@ -9,6 +11,7 @@ import { parseS3Url } from "../../src/bucket/s3/s3-location.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
+import { startFaultProxy } from "../support/fault-proxy.js";
 import { type S3Stub, type StubManners, startS3Stub } from "../support/s3-stub.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { bucketConformance, put, textAt } from "./conformance.js";
@@ -29,7 +32,7 @@ async function stubWith(manners: Partial<StubManners> = {}): Promise<S3Stub> {
   return stub;
 }
 
-function urlOf(stub: S3Stub, more = ""): string {
+function urlOf(stub: Pick<S3Stub, "endpoint">, more = ""): string {
   return `s3://${NAME}?endpoint=${stub.endpoint}${more}`;
 }
 
@@ -339,6 +342,33 @@ describe("credentials", () => {
     expect(stub.requests).toEqual([]);
   });
 
+  test("that run out are asked for again", async () => {
+    const folder = temporaryFolder();
+    const giver = path.join(folder, "give.sh");
+    const soon = new Date(world.clock.wallMs() + 60_000).toISOString();
+    const given = `{"Version":1,"AccessKeyId":"key-$n","SecretAccessKey":"secret","Expiration":"${soon}"}`;
+    fs.writeFileSync(
+      giver,
+      `n=$(($(cat ${folder}/n 2>/dev/null || echo 0) + 1)); echo $n > ${folder}/n\ncat <<END\n${given}\nEND\n`,
+    );
+    fs.writeFileSync(path.join(folder, "config"), `[profile rotating]\ncredential_process = /bin/sh ${giver}\n`);
+    for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]) vi.stubEnv(name, undefined);
+    vi.stubEnv("AWS_PROFILE", "rotating");
+    vi.stubEnv("AWS_CONFIG_FILE", path.join(folder, "config"));
+    vi.stubEnv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent");
+    const stub = await stubWith();
+    const bucket = await startedS3Bucket(urlOf(stub));
+    const signedBy = () => /Credential=([^/]+)/.exec(String(stub.requests.at(-1)?.headers.authorization))?.[1];
+    await put(bucket, "a", "x");
+    const first = signedBy();
+    expect(first).toMatch(/^key-\d+$/);
+    // The old ones may serve while new ones are on their way.
+    await vi.waitFor(async () => {
+      await put(bucket, "a", "x");
+      expect(signedBy()).not.toBe(first);
+    });
+  });
+
   test("may do without a region where there is an endpoint, and where there is none it is asked for", async () => {
     vi.stubEnv("AWS_REGION", undefined);
     vi.stubEnv("AWS_CONFIG_FILE", "/nonexistent");
@@ -349,6 +379,37 @@ describe("credentials", () => {
       hint: expect.stringContaining("region="),
     });
   });
+});
+
+test("a bucket that stops waits for what is under way, and refuses what has not left", async () => {
+  const time = new VirtualTime();
+  const proxied = await stubWith();
+  const proxy = await startFaultProxy({ target: { host: "127.0.0.1", port: proxied.port } });
+  onTestFinished(() => proxy.stop());
+  const bucket = await startedS3Bucket(urlOf(proxy), {
+    world: new VirtualWorld({ time, root: temporaryFolder() }),
+    settings: { BUCKET_REQUESTS_MAX: 1, BUCKET_TIMEOUT_MS: 5_000 },
+  });
+  const hole = proxy.next("put", { kind: "black_hole", forwards: true });
+  const sent = put(bucket, "a", "x").catch((error: unknown) => error);
+  const waiting = put(bucket, "b", "x").catch((error: unknown) => error);
+  await hole.struck;
+  let stopped = false;
+  const stopping = bucket.stop().then(() => {
+    stopped = true;
+  });
+  expect(await waiting).toMatchObject({ details: { outcome: "refused" } });
+  expect(stopped).toBe(false);
+  await time.advance(5_000);
+  expect(await sent).toMatchObject({ details: { outcome: "unknown" } });
+  await stopping;
+});
+
+test("a stop while a bucket opens ends the opening", async () => {
+  const bucket = new S3Bucket(world, resolveSettings(), parseS3Url(urlOf(await stubWith())));
+  const opening = bucket.start().catch((error: unknown) => error);
+  await bucket.stop();
+  expect(await opening).toMatchObject({ code: "bucket_failed", details: { outcome: "refused" } });
 });
 
 test("what a bucket has asked is counted by kind, every try of it", async () => {
