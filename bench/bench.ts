@@ -66,8 +66,8 @@ async function main(options: Options): Promise<void> {
   const takenAt = new Date().toISOString();
   const [loadBefore = 0] = loadavg();
   const plan = planOf(options);
-  // Activation comes first: in a process that has had thousands of files open, opening one costs three times as much.
   const peers = new Peers(options.folder);
+  // Activation comes first: in a process that has had thousands of files open, opening one costs three times as much.
   const passes: Group[][] = [
     [new Activations(options.folder, plan.sleepers)],
     [
@@ -150,13 +150,13 @@ async function runPass(
 /** The rows asked for, the peers' rows and ours that belong together, and the floors that ours are held against. */
 function selectedOf(all: readonly Case[], options: Options, names: ReadonlySet<string>): Set<string> {
   const asked = all.filter((row) => isAsked(row, options, names) && (options.floors || row.isFloor !== true));
-  const ours = new Set([...asked.map(({ name }) => name), ...asked.flatMap(({ peerOf = [] }) => peerOf)]);
-  const peers = all.filter(({ peerOf }) => options.peers && peerOf?.some((name) => ours.has(name)));
-  const rows = all.filter((row) => ours.has(row.name) || peers.includes(row));
-  const isPeer = new Set(all.filter(({ peerOf }) => peerOf !== undefined).map(({ name }) => name));
-  const floors = rows.flatMap(({ against = [] }) => against.flatMap((comparison) => comparison.floors));
-  const wanted = options.floors ? floors.filter((name) => !isPeer.has(name)) : [];
-  return new Set([...rows.map(({ name }) => name), ...wanted]);
+  const rows = new Set([...asked.map(({ name }) => name), ...asked.flatMap(({ peerOf = [] }) => peerOf)]);
+  const peers = new Set(all.filter(({ peerOf }) => peerOf !== undefined).map(({ name }) => name));
+  const compared = all
+    .filter(({ name }) => rows.has(name))
+    .flatMap(({ against = [] }) => against.flatMap(({ floors }) => floors));
+  const wanted = compared.filter((name) => (peers.has(name) ? options.peers : options.floors));
+  return new Set([...rows, ...wanted]);
 }
 
 /**
@@ -174,6 +174,7 @@ function isAsked(
 }
 
 function unknownRow(only: readonly string[], all: readonly Case[]): Error {
+  if (only.length === 0) return new Error("no other product is installed here");
   return new Error(`no row is called ${only.join(" or ")}; there are:\n  ${all.map(({ name }) => name).join("\n  ")}`);
 }
 
