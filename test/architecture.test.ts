@@ -5,6 +5,15 @@ import { expect, it } from "vitest";
 
 const LAYERS: readonly (readonly string[])[] = [
   ["errors", "nearest", "version"],
+  // The ownership protocol's decisions (docs/cluster.md): no I/O, and nothing that could bring it in.
+  [
+    "cluster/quorum",
+    "cluster/entry-run",
+    "cluster/journal-rules",
+    "cluster/ownership",
+    "cluster/release-rule",
+    "cluster/tail-choice",
+  ],
   ["identity", "values", "check-options", "plain-copy", "item-queue", "typed-methods", "world", "settings", "wire"],
   [
     "lua/contract",
