@@ -115,7 +115,7 @@ export interface NodeStatus {
   /** This life of the node. */
   readonly session: string;
   readonly ready: boolean;
-  /** Whether a probing write has landed within HEALTH_LANDED_MS: a node that answers may still make no progress. */
+  /** Whether a write has landed within HEALTH_LANDED_MS, a flight's or a probe's: a node that answers may still make no progress. */
   readonly writesLand: boolean;
   /** When the last one landed, milliseconds ago. */
   readonly sinceLandedMs: number;

@@ -132,7 +132,10 @@ export class MoonportNode implements NodeApi, LiveApi {
       running,
       quarantine,
       call: (call) => this.#callFromObject(call),
-      landed: (landing) => this.#hub.landed(landing),
+      landed: (landing) => {
+        this.#probe.landed();
+        this.#hub.landed(landing);
+      },
     };
     this.#objects = new Objects(this.#context);
     this.#empty = new EmptyObjects(this.#context);

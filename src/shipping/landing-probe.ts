@@ -1,8 +1,9 @@
 /**
- * Whether writes land: a small one goes to the bucket again and again, and it is remembered when the last one landed.
+ * Whether writes land: it is remembered when the last one did, and while none comes by itself, a small one is written.
  *
  * A process that answers may still be of no use: its disk is full, its bucket refuses, its requests hang. This notices all of
- * that without a caller having to run into it first. All nodes write one key, so nothing piles up in the bucket.
+ * that without a caller having to run into it first. A flight that landed proves as much as a probe, so a busy node writes none:
+ * where requests are billed, they cost something. All nodes write one key, so nothing piles up in the bucket.
  */
 import type { Bucket } from "../bucket/bucket.js";
 import { asMoonportError } from "../errors.js";
@@ -35,13 +36,8 @@ export class LandingProbe {
   }
 
   start(): void {
-    if (this.#settings.HEALTH_INTERVAL_MS === 0) return;
-    this.#timer = this.#world.timers.after(this.#settings.HEALTH_INTERVAL_MS, () => {
-      this.#write().then(
-        () => this.#settled(undefined),
-        (error: unknown) => this.#settled(error),
-      );
-    });
+    const { HEALTH_INTERVAL_MS } = this.#settings;
+    if (HEALTH_INTERVAL_MS > 0) this.#plan(HEALTH_INTERVAL_MS);
   }
 
   stop(): void {
@@ -49,7 +45,13 @@ export class LandingProbe {
     this.#timer?.cancel();
   }
 
-  /** Milliseconds since the last probe landed. */
+  /** Told of every flight. */
+  landed(): void {
+    this.#landedMs = this.#world.clock.monotonicMs();
+    if (this.#failing) this.#tell(undefined);
+  }
+
+  /** Milliseconds since the last write landed, a flight's or a probe's. */
   get sinceLandedMs(): number {
     return this.#world.clock.monotonicMs() - this.#landedMs;
   }
@@ -58,6 +60,20 @@ export class LandingProbe {
   get writesLand(): boolean {
     const { HEALTH_INTERVAL_MS, HEALTH_LANDED_MS } = this.#settings;
     return HEALTH_INTERVAL_MS === 0 || this.sinceLandedMs <= HEALTH_LANDED_MS;
+  }
+
+  #plan(delayMs: number): void {
+    this.#timer = this.#world.timers.after(delayMs, () => this.#due());
+  }
+
+  /** A probe goes out only if nothing has landed for as long as one may wait. */
+  #due(): void {
+    const earlyMs = this.#settings.HEALTH_INTERVAL_MS - this.sinceLandedMs;
+    if (earlyMs > 0) return this.#plan(earlyMs);
+    this.#write().then(
+      () => this.#settled(undefined),
+      (error: unknown) => this.#settled(error),
+    );
   }
 
   async #write(): Promise<void> {

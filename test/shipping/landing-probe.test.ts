@@ -50,6 +50,28 @@ describe("a node", () => {
     }
   });
 
+  it("writes no probe while flights land, and one as soon as none has for as long as a probe waits", async () => {
+    for (let second = 0; second < 60; second++) {
+      await virtual.call("Counter/a", "increment");
+      await virtual.time.advance(900);
+    }
+    expect(await virtual.keys("probe.json")).toEqual([]);
+    expect(await writesLand()).toBe(true);
+    expect((await virtual.node.status()).sinceLandedMs).toBeLessThanOrEqual(900);
+    const { write } = virtual.bucket.counts();
+    await virtual.time.advance(10_050);
+    expect(virtual.bucket.counts().write - write).toBe(10);
+    expect(await virtual.keys("probe.json")).toEqual(["probe.json"]);
+  });
+
+  it("takes a flight that landed for the end of a failure", async () => {
+    virtual.bucket.faults.failNext(5, { kind: "refused" }, CHANGING_OPERATIONS);
+    await virtual.time.advance(5_900);
+    expect(await writesLand()).toBe(false);
+    await virtual.call("Counter/a", "increment");
+    expect(await writesLand()).toBe(true);
+  });
+
   it("does not probe when it is told not to, and then nothing speaks against it", async () => {
     const silent = await VirtualNode.start({ settings: { HEALTH_INTERVAL_MS: 0, HEALTH_LANDED_MS: 10 } });
     await silent.time.advance(60_000);
