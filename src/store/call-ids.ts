@@ -21,10 +21,10 @@
  * **Clocks.** Ids carry the clocks of their makers. One from far ahead would, once deleted, make every id before it expired: a
  * deleted id counts only if it was at most CALL_ID_AHEAD_MS ahead of the node's clock, else it is like one without time.
  */
-import { createHash } from "node:crypto";
 import { assert } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
-import type { PlainObject, PlainValue } from "../values.js";
+import type { PlainValue } from "../values.js";
+import { argumentsToMatch } from "./call-arguments.js";
 import { type CallId, type CallRecord, encodeRecords, readCallId, readHeads, recordBytes } from "./call-records.js";
 import { earlierRecords } from "./earlier-call-ids.js";
 import type { KernelTables } from "./kernel-tables.js";
@@ -61,8 +61,8 @@ const PRUNE_RECORDS = 128;
 const ROW_BYTES = 16 * 1024;
 /** Rows read in one go. */
 const LOAD_ROWS = 128;
-const HASH_BYTES = 16;
 const EMPTY = new Uint8Array(0);
+const UNKNOWN: CallLookup = { kind: "unknown" };
 
 /** What memory knows of the records. */
 interface Known {
@@ -73,7 +73,7 @@ interface Known {
   written: number;
   /** Node's clock at the last row; it never falls from row to row. */
   atMs: number;
-  /** The newest time in any id so far, those that wait to be written too. */
+  /** No id is newer, of those that are deleted or wait to be written neither. */
   newestMs: number;
   /** Records up to this number are not in the index, and no id among them is newer than `unloadedMs`. */
   unloadedThrough: number;
@@ -121,13 +121,14 @@ export class CallIds {
   /** In a transaction, outside of any savepoint. */
   lookup(id: string, method: string, args: readonly PlainValue[]): CallLookup {
     const callId = this.#read(id);
+    if (callId.timeMs > this.#know().newestMs) return UNKNOWN;
     const found = this.#find(callId);
     if (found === undefined) {
       const throughMs = this.#meta.get("call_pruned_ms") ?? 0;
       const isExpired = callId.timeMs > 0 && callId.timeMs <= throughMs;
-      return isExpired ? { kind: "expired", throughMs } : { kind: "unknown" };
+      return isExpired ? { kind: "expired", throughMs } : UNKNOWN;
     }
-    const isSame = found.method === method && Buffer.from(hashArguments(args)).equals(found.argsHash);
+    const isSame = found.method === method && Buffer.from(argumentsToMatch(args)).equals(found.args);
     if (!isSame) return { kind: "conflict" };
     return { kind: "hit", reply: found.reply.length === 0 ? null : decodeValue(found.reply), seq: found.seq };
   }
@@ -138,9 +139,9 @@ export class CallIds {
    */
   prepare(call: RecordedCall): CallRecord | undefined {
     if (this.#limits.CALL_ID_ROWS_MAX === 0) return undefined;
-    const { method, args, seq } = call;
+    const { method, seq } = call;
     const reply = call.reply === null ? EMPTY : encodeValue(call.reply, this.#limits.VALUE_BYTES_MAX, "the reply");
-    return { id: this.#read(call.id), method, argsHash: hashArguments(args), seq, reply };
+    return { id: this.#read(call.id), method, args: argumentsToMatch(call.args), seq, reply };
   }
 
   /** After the call's savepoint was released, if it had one. */
@@ -160,7 +161,11 @@ export class CallIds {
     this.#hasWritten = true;
     known.atMs = Math.max(known.atMs, nowMs);
     const before = known.written;
-    for (const row of rowsOf(this.#waiting)) this.#writeRow(known, row);
+    for (let from = 0; from < this.#waiting.length; ) {
+      const end = rowEnd(this.#waiting, from);
+      this.#writeRow(known, this.#waiting.slice(from, end));
+      from = end;
+    }
     this.#waiting = [];
     if (Math.floor(before / PRUNE_EVERY) !== Math.floor(known.written / PRUNE_EVERY)) this.prune(nowMs);
   }
@@ -176,6 +181,7 @@ export class CallIds {
   prune(nowMs: number): void {
     const prunable = this.#prunable(nowMs);
     if (prunable === undefined) return;
+    this.#hasWritten = true;
     const { through, atMs, newestMs } = prunable;
     // The newest id through a row is that of all deleted ones, unless it is not to be trusted.
     const isTrusted = newestMs <= atMs + CALL_ID_AHEAD_MS;
@@ -248,7 +254,7 @@ export class CallIds {
     const heads = readHeads(blob);
     const head = heads[number - (Number(n) - heads.length) - 1];
     if (head?.id !== text) return undefined;
-    return { method: head.method, argsHash: head.argsHash, seq: head.seq, reply: head.replyIn(replies) };
+    return { method: head.method, args: head.args, seq: head.seq, reply: head.replyIn(replies) };
   }
 
   /** Brings into memory the rows that may hold an id of this time, the newest first. */
@@ -280,7 +286,8 @@ export class CallIds {
     const row = this.#tables.has("_mp_reply")
       ? this.#database.kernel("SELECT n, at_ms, newest_ms FROM _mp_reply ORDER BY n DESC LIMIT 1").get()
       : undefined;
-    const [last, atMs, newestMs] = (row ?? [0, 0, 0]).map(Number) as [number, number, number];
+    const [last, atMs, rowMs] = (row ?? [0, 0, 0]).map(Number) as [number, number, number];
+    const newestMs = Math.max(rowMs, this.#meta.get("call_pruned_ms") ?? 0);
     const index = new RecordIndex();
     const known = { index, last, written: last, atMs, newestMs, unloadedThrough: last, unloadedMs: newestMs };
     this.#known = known;
@@ -299,46 +306,10 @@ export class CallIds {
   }
 }
 
-/** The records of a transaction, as rows hold them. */
-function* rowsOf(records: readonly CallRecord[]): Generator<readonly CallRecord[]> {
-  let from = 0;
+/** Behind the last record of the row that begins at `from`. */
+function rowEnd(records: readonly CallRecord[], from: number): number {
   let bytes = 0;
-  for (const [at, record] of records.entries()) {
-    bytes += recordBytes(record);
-    if (bytes < ROW_BYTES) continue;
-    yield records.slice(from, at + 1);
-    from = at + 1;
-    bytes = 0;
-  }
-  if (from < records.length) yield from === 0 ? records : records.slice(from);
-}
-
-/**
- * What a repeat of a call must match besides its method: the encoded arguments themselves where they are short, else their
- * hash; the first byte tells which. Maps count as equal whatever the order of their keys.
- */
-export function hashArguments(args: readonly PlainValue[]): Uint8Array {
-  const bytes = encodeValue(
-    args.some(isTable) ? args.map(inKeyOrder) : [...args],
-    Number.POSITIVE_INFINITY,
-    "the arguments",
-  );
-  const isShort = bytes.length <= HASH_BYTES;
-  const body = isShort ? bytes : createHash("sha256").update(bytes).digest().subarray(0, HASH_BYTES);
-  const marked = new Uint8Array(1 + body.length);
-  marked[0] = isShort ? 0 : 1;
-  marked.set(body, 1);
-  return marked;
-}
-
-function isTable(value: PlainValue): boolean {
-  return typeof value === "object" && value !== null && !(value instanceof Uint8Array);
-}
-
-function inKeyOrder(value: PlainValue): PlainValue {
-  if (value === null || typeof value !== "object" || value instanceof Uint8Array) return value;
-  if (Array.isArray(value)) return value.map(inKeyOrder);
-  const sorted: PlainObject = Object.create(null);
-  for (const key of Object.keys(value).sort()) sorted[key] = inKeyOrder(value[key] as PlainValue);
-  return sorted;
+  let end = from;
+  while (end < records.length && bytes < ROW_BYTES) bytes += recordBytes(records[end++] as CallRecord);
+  return end;
 }

@@ -25,8 +25,8 @@ export interface CallId {
 export interface CallRecord {
   readonly id: CallId;
   readonly method: string;
-  /** Of {@link hashArguments}. */
-  readonly argsHash: Uint8Array;
+  /** What a repeat must match (call-arguments). */
+  readonly args: Uint8Array;
   readonly seq: number;
   /** Encoded; empty for null. */
   readonly reply: Uint8Array;
@@ -34,37 +34,74 @@ export interface CallRecord {
 
 const UUID_CHARS = 36;
 const UUID_BYTES = 16;
-const DASHES = [8, 13, 18, 23];
-/** Where the two digits of each byte begin. */
-const DIGITS = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+/** A bit for each place of a dash. */
+const DASHES = (1 << 8) | (1 << 13) | (1 << 18) | (1 << 23);
+const DASH = 0x2d;
+const VERSION_AT = 14;
 const TIME_BYTES = 6;
 const SEQ_BYTES = 6;
 const LONG_REPLY = 255;
 const TEXT_BYTES_MAX = 255;
 
-/** The value of a lower-case hexadecimal digit by its character's code, -1 for everything else. */
-const DIGIT_VALUES = new Int8Array(128).fill(-1);
-for (let value = 0; value < 16; value++) DIGIT_VALUES[value.toString(16).charCodeAt(0)] = value;
-
-/** The bytes of the UUID read last: reading an id allocates nothing for them. */
-const scratch = new Uint8Array(UUID_BYTES);
-
 /** @param seed of the prints, not known to callers: they must not be able to make ids of one print */
 export function readCallId(text: string, seed: number): CallId {
-  if (readUuid(text)) return { text, isUuid: true, timeMs: uuidTime(scratch, 0), print: printOf(scratch, 0, 16, seed) };
-  const bytes = Buffer.from(text, "utf8");
-  return { text, isUuid: false, timeMs: 0, print: printOf(bytes, 0, bytes.length, seed) };
+  if (text.length === UUID_CHARS) {
+    const uuid = readUuid(text, seed);
+    if (uuid !== undefined) return uuid;
+  }
+  let print = seed;
+  for (let at = 0; at < text.length; at++) print = mixed(print, text.charCodeAt(at));
+  return { text, isUuid: false, timeMs: 0, print: finished(print) };
+}
+
+/** Undefined for what is no UUID in lower case. */
+function readUuid(text: string, seed: number): CallId | undefined {
+  let print = seed;
+  let timeMs = 0;
+  let bytes = 0;
+  for (let at = 0; at < UUID_CHARS; ) {
+    if (at < 32 && (DASHES >> at) & 1) {
+      if (text.charCodeAt(at++) !== DASH) return undefined;
+      continue;
+    }
+    const byte = (digit(text.charCodeAt(at)) << 4) | digit(text.charCodeAt(at + 1));
+    if (byte < 0) return undefined;
+    print = mixed(print, byte);
+    if (bytes++ < TIME_BYTES) timeMs = timeMs * 256 + byte;
+    at += 2;
+  }
+  const isTimed = text.charCodeAt(VERSION_AT) === 0x37;
+  return { text, isUuid: true, timeMs: isTimed ? timeMs : 0, print: finished(print) };
+}
+
+/** Of a lower-case hexadecimal digit's character; below 0 for any other. */
+function digit(char: number): number {
+  if (char >= 0x30 && char <= 0x39) return char - 0x30;
+  return char >= 0x61 && char <= 0x66 ? char - 0x57 : -1;
+}
+
+function mixed(print: number, byte: number): number {
+  const product = Math.imul(print ^ byte, 0x2c1b3c6d);
+  return product ^ (product >>> 15);
+}
+
+function finished(print: number): number {
+  const product = Math.imul(print, 0x297a2d39);
+  return product ^ (product >>> 16);
 }
 
 /** The heads of one row and its replies, end to end. */
-export function encodeRecords(records: readonly CallRecord[]): { heads: Buffer; replies: Buffer } {
+export function encodeRecords(records: readonly CallRecord[]): { heads: Buffer; replies: Uint8Array } {
   let headBytes = 0;
   for (const record of records) headBytes += headBytesOf(record);
   const heads = Buffer.allocUnsafe(headBytes);
   let at = 0;
   for (const record of records) at = putHead(heads, at, record);
   assert(at === headBytes, "a head has the size that was counted");
-  return { heads, replies: Buffer.concat(records.map(({ reply }) => reply)) };
+  const [first] = records;
+  const replies =
+    records.length === 1 && first !== undefined ? first.reply : Buffer.concat(records.map(({ reply }) => reply));
+  return { heads, replies };
 }
 
 /** About what a record takes in its row, bytes. */
@@ -119,17 +156,17 @@ export class RecordHead {
   }
 
   get id(): string {
-    if (!this.#isUuid) return this.#bytes.toString("utf8", this.#at + 1, this.#methodAt);
+    if (!this.#isUuid) return this.#bytes.toString("latin1", this.#at + 1, this.#methodAt);
     const digits = this.#bytes.toString("hex", this.#at + 1, this.#methodAt);
     const parts = [0, 8, 12, 16, 20, 32].map((from, index, all) => digits.slice(from, all[index + 1]));
     return parts.slice(0, 5).join("-");
   }
 
   get method(): string {
-    return this.#bytes.toString("utf8", this.#methodAt + 1, this.#argsAt);
+    return this.#bytes.toString("latin1", this.#methodAt + 1, this.#argsAt);
   }
 
-  get argsHash(): Uint8Array {
+  get args(): Uint8Array {
     return this.#bytes.subarray(this.#argsAt + 1, this.#seqAt);
   }
 
@@ -163,18 +200,17 @@ export function readHeads(blob: unknown): RecordHead[] {
   return heads;
 }
 
-function headBytesOf({ id, method, argsHash, reply }: CallRecord): number {
-  const idBytes = id.isUuid ? UUID_BYTES : Buffer.byteLength(id.text, "utf8");
-  const sizeBytes = reply.length < LONG_REPLY ? 1 : 5;
-  return 1 + idBytes + 1 + Buffer.byteLength(method, "utf8") + 1 + argsHash.length + SEQ_BYTES + sizeBytes;
+function headBytesOf({ id, method, args, reply }: CallRecord): number {
+  const idBytes = id.isUuid ? UUID_BYTES : id.text.length;
+  return 1 + idBytes + 1 + method.length + 1 + args.length + SEQ_BYTES + (reply.length < LONG_REPLY ? 1 : 5);
 }
 
-function putHead(target: Buffer, from: number, { id, method, argsHash, seq, reply }: CallRecord): number {
+function putHead(target: Buffer, from: number, { id, method, args, seq, reply }: CallRecord): number {
   let at = id.isUuid ? putUuid(target, from, id.text) : putText(target, from, id.text);
   at = putText(target, at, method);
-  target[at++] = argsHash.length;
-  target.set(argsHash, at);
-  at = target.writeUIntBE(seq, at + argsHash.length, SEQ_BYTES);
+  target[at++] = args.length;
+  for (const byte of args) target[at++] = byte;
+  at = target.writeUIntBE(seq, at, SEQ_BYTES);
   if (reply.length < LONG_REPLY) {
     target[at] = reply.length;
     return at + 1;
@@ -183,32 +219,32 @@ function putHead(target: Buffer, from: number, { id, method, argsHash, seq, repl
   return target.writeUInt32BE(reply.length, at + 1);
 }
 
-function putUuid(target: Buffer, at: number, text: string): number {
-  assert(readUuid(text), "an id that was a UUID is one");
-  target[at] = 0;
-  target.set(scratch, at + 1);
-  return at + 1 + UUID_BYTES;
-}
-
-function putText(target: Buffer, at: number, text: string): number {
-  const length = target.write(text, at + 1, "utf8");
-  assert(length > 0 && length <= TEXT_BYTES_MAX, "an id or a name is 1 to 255 bytes");
-  target[at] = length;
-  return at + 1 + length;
-}
-
-/** Into {@link scratch}; false for what is no UUID in lower case. */
-function readUuid(text: string): boolean {
-  if (text.length !== UUID_CHARS) return false;
-  for (const at of DASHES) if (text.charCodeAt(at) !== 0x2d) return false;
-  for (let index = 0; index < UUID_BYTES; index++) {
-    const at = DIGITS[index] as number;
-    const high = DIGIT_VALUES[text.charCodeAt(at)] ?? -1;
-    const low = DIGIT_VALUES[text.charCodeAt(at + 1)] ?? -1;
-    if (high < 0 || low < 0) return false;
-    scratch[index] = (high << 4) | low;
+function putUuid(target: Buffer, from: number, text: string): number {
+  target[from] = 0;
+  let to = from + 1;
+  for (let at = 0; at < UUID_CHARS; at += 2) {
+    if (text.charCodeAt(at) === DASH) at++;
+    target[to++] = (digit(text.charCodeAt(at)) << 4) | digit(text.charCodeAt(at + 1));
   }
-  return true;
+  return to;
+}
+
+/** Ids and names of methods are short and of ASCII (wire/call-id, identity). */
+function putText(target: Buffer, from: number, text: string): number {
+  assert(text.length > 0 && text.length <= TEXT_BYTES_MAX, "an id or a name is 1 to 255 characters");
+  target[from] = text.length;
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    assert(char < 128, "an id or a name is ASCII");
+    target[from + 1 + at] = char;
+  }
+  return from + 1 + text.length;
+}
+
+function printOf(bytes: Uint8Array, from: number, to: number, seed: number): number {
+  let print = seed;
+  for (let at = from; at < to; at++) print = mixed(print, bytes[at] as number);
+  return finished(print);
 }
 
 function uuidTime(bytes: Uint8Array, at: number): number {
@@ -216,14 +252,4 @@ function uuidTime(bytes: Uint8Array, at: number): number {
   let time = 0;
   for (let index = 0; index < TIME_BYTES; index++) time = time * 256 + (bytes[at + index] as number);
   return time;
-}
-
-function printOf(bytes: Uint8Array, from: number, to: number, seed: number): number {
-  let print = seed ^ (to - from);
-  for (let at = from; at < to; at++) {
-    print = Math.imul(print ^ (bytes[at] as number), 0x2c1b3c6d);
-    print ^= print >>> 15;
-  }
-  print = Math.imul(print, 0x297a2d39);
-  return print ^ (print >>> 16);
 }

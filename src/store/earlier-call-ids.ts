@@ -24,7 +24,7 @@ export function* earlierRecords(database: ObjectDatabase, seed: number): Generat
     const records = rows.map(([, id, method, args, reply, seq]) => ({
       id: readCallId(textOf(id), seed),
       method: String(method),
-      argsHash: args as Uint8Array,
+      args: unmarked(args as Uint8Array),
       seq: Number(seq),
       reply: reply as Uint8Array,
     }));
@@ -40,4 +40,9 @@ function textOf(id: unknown): string {
   if (!Buffer.isBuffer(id)) return String(id);
   const digits = id.toString("hex");
   return [0, 8, 12, 16, 20].map((from, index, all) => digits.slice(from, all[index + 1])).join("-");
+}
+
+/** Arguments that were short had a mark of their own. */
+function unmarked(args: Uint8Array): Uint8Array {
+  return args[0] === 0 ? args.subarray(1) : args;
 }

@@ -12,8 +12,9 @@ const SLOTS_MIN = 32;
 const BASE_DISTANCE = 2 ** 30;
 
 export class RecordIndex {
-  #prints: Int32Array = new Int32Array(0);
-  #offsets: Int32Array = new Int32Array(0);
+  /** Print and offset of each slot, side by side: what one look needs comes into the processor together. */
+  #table = new Int32Array(0);
+  #slots = 0;
   #base = 0;
   /** Slots that are not empty, those of forgotten records too. */
   #used = 0;
@@ -21,22 +22,22 @@ export class RecordIndex {
 
   /** Slots there are, which is what it costs. */
   get slots(): number {
-    return this.#prints.length;
+    return this.#slots;
   }
 
   add(print: number, number: number): void {
     // Three quarters full, chains of slots grow long.
-    if (this.#used >= (this.#prints.length / 4) * 3) this.#move(number);
+    if (this.#used * 4 >= this.#slots * 3) this.#move(number);
     this.#put(print, number - this.#base);
   }
 
   /** What `look` finds at one of the numbers that stand under the print; undefined when there is none, or it finds nothing. */
   find<T>(print: number, look: (number: number) => T | undefined): T | undefined {
-    const mask = this.#prints.length - 1;
+    const mask = this.#slots - 1;
     if (mask < 0) return undefined;
-    for (let slot = print & mask; this.#offsets[slot] !== 0; slot = (slot + 1) & mask) {
-      if (this.#prints[slot] !== print) continue;
-      const number = this.#base + (this.#offsets[slot] as number);
+    for (let slot = print & mask; this.#offset(slot) !== 0; slot = (slot + 1) & mask) {
+      if (this.#table[slot * 2] !== print) continue;
+      const number = this.#base + this.#offset(slot);
       const found = number > this.#forgottenThrough ? look(number) : undefined;
       if (found !== undefined) return found;
     }
@@ -50,30 +51,30 @@ export class RecordIndex {
 
   /** To a table in which what is left fills five eighths at most, so that the next move is far. */
   #move(nextNumber: number): void {
-    const prints = this.#prints;
-    const offsets = this.#offsets;
-    const oldBase = this.#base;
-    const isLeft = (slot: number): boolean =>
-      offsets[slot] !== 0 && oldBase + (offsets[slot] as number) > this.#forgottenThrough;
-    let left = 0;
-    for (let slot = 0; slot < prints.length; slot++) if (isLeft(slot)) left++;
-    let slots = SLOTS_MIN;
-    while (slots * 5 < left * 8) slots *= 2;
-    this.#prints = new Int32Array(slots);
-    this.#offsets = new Int32Array(slots);
+    const left: { readonly print: number; readonly number: number }[] = [];
+    for (let slot = 0; slot < this.#slots; slot++) {
+      const number = this.#base + this.#offset(slot);
+      if (this.#offset(slot) === 0 || number <= this.#forgottenThrough) continue;
+      left.push({ print: this.#table[slot * 2] as number, number });
+    }
+    this.#slots = SLOTS_MIN;
+    while (this.#slots * 5 < left.length * 8) this.#slots *= 2;
+    this.#table = new Int32Array(this.#slots * 2);
     this.#base = nextNumber - BASE_DISTANCE;
     this.#used = 0;
-    for (let slot = 0; slot < prints.length; slot++) {
-      if (isLeft(slot)) this.#put(prints[slot] as number, oldBase + (offsets[slot] as number) - this.#base);
-    }
+    for (const { print, number } of left) this.#put(print, number - this.#base);
   }
 
   #put(print: number, offset: number): void {
-    const mask = this.#prints.length - 1;
+    const mask = this.#slots - 1;
     let slot = print & mask;
-    while (this.#offsets[slot] !== 0) slot = (slot + 1) & mask;
-    this.#prints[slot] = print;
-    this.#offsets[slot] = offset;
+    while (this.#offset(slot) !== 0) slot = (slot + 1) & mask;
+    this.#table[slot * 2] = print;
+    this.#table[slot * 2 + 1] = offset;
     this.#used++;
+  }
+
+  #offset(slot: number): number {
+    return this.#table[slot * 2 + 1] as number;
   }
 }

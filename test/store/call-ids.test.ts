@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { CALL_ID_AHEAD_MS, type CallLookup, hashArguments } from "../../src/store/call-ids.js";
+import { argumentsToMatch } from "../../src/store/call-arguments.js";
+import { CALL_ID_AHEAD_MS, type CallLookup } from "../../src/store/call-ids.js";
 import type { PlainValue } from "../../src/values.js";
 import { errorOf, ObjectFile } from "./object-file.js";
 
@@ -49,7 +50,7 @@ describe("call ids", () => {
   test("give the recorded reply to the same call and refuse another under the same id", () => {
     const file = new ObjectFile();
     expect(lookup(file, "any").kind).toBe("unknown");
-    for (const id of [idAt(1_000), "text", idAt(1_000).toUpperCase(), "8d9b1f1a-0000-4000-8000-000000000001", "ü"]) {
+    for (const id of [idAt(1_000), "text", idAt(1_000).toUpperCase(), "8d9b1f1a-0000-4000-8000-000000000001"]) {
       record(file, 1_000, { id });
       for (const _ of [1, 2]) {
         expect(lookup(file, id)).toEqual({ kind: "hit", reply: { top: 25 }, seq: 7 });
@@ -202,9 +203,9 @@ describe("call ids", () => {
   test("compare arguments whatever the order of a table's keys, and see every other difference", () => {
     const args = JSON.parse('[{"a": {"x": 1, "__proto__": 2}, "b": [1, 2]}]');
     const reordered = JSON.parse('[{"b": [1, 2], "a": {"__proto__": 2, "x": 1}}]');
-    expect(hashArguments(args)).toEqual(hashArguments(reordered));
+    expect(argumentsToMatch(args)).toEqual(argumentsToMatch(reordered));
     const hashes = [[], [null], [[]], [{}], ["1"], [1], [[2, 1]], [[1, 2]], args].map((list) =>
-      hashArguments(list).join(),
+      argumentsToMatch(list).join(),
     );
     expect(new Set(hashes).size).toBe(hashes.length);
   });
@@ -224,7 +225,7 @@ describe("records of the table of before", () => {
         const id = n % 3 === 0 ? `text ${n}` : Buffer.from(idAt(n, n).replaceAll("-", ""), "hex");
         file.database
           .kernel("INSERT INTO _mp_call VALUES (?, ?, ?, ?, ?, ?, ?)")
-          .run(n, id, "bid", hashArguments(ARGS), NULL, n, n);
+          .run(n, id, "bid", Buffer.from([0, ...argumentsToMatch(ARGS)]), NULL, n, n);
       }
       file.tables.meta.set("call_pruned_ms", 400);
     });
