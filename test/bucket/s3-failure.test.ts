@@ -1,4 +1,5 @@
 /** What is concluded from each way in which an S3 request can fail. */
+import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { failedRequest, outcomeOf, S3RequestFailed, s3Failure } from "../../src/bucket/s3/s3-failure.js";
 import { parseS3Url } from "../../src/bucket/s3/s3-location.js";
@@ -133,7 +134,7 @@ describe("no answer", () => {
 test("what an error carries along is its text, not the request with its signature or its socket", () => {
   const thrown = answer(403, "AccessDenied", { $response: { statusCode: 403, headers: { authorization: "HIDDEN" } } });
   const error = failedRequest("write of k", new S3RequestFailed(read(thrown), thrown), "refused");
-  const own = (value: unknown): string => JSON.stringify(value, Object.getOwnPropertyNames(value));
-  expect(own(error) + own(error.cause)).not.toContain("HIDDEN");
+  expect(inspect(thrown, { depth: 9, showHidden: true })).toContain("HIDDEN");
+  expect(inspect(error, { depth: 9, showHidden: true })).not.toContain("HIDDEN");
   expect((error.cause as Error).message).toBe("said AccessDenied");
 });

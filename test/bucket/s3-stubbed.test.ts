@@ -2,7 +2,10 @@
  * The S3 bucket against a stub, for what the real server at hand does not do: AWS's own answers, stores that lie, clocks that
  * are wrong, throttling. What holds on a real store is shown on the real one.
  */
+import { once } from "node:events";
 import fs from "node:fs";
+import http from "node:http";
+import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { probeBucket } from "../../src/bucket/probe.js";
@@ -303,10 +306,12 @@ describe("an upload in parts", () => {
     const at = (epochWallMs: number) => new VirtualWorld({ time, root: temporaryFolder(), epochWallMs });
     const keys = () => stub.openUploads(NAME).map(({ key }) => key);
     const swept = async (agoMs: number, left: readonly string[]) => {
-      const bucket = await startedS3Bucket(url, { world: at(world.clock.wallMs() + agoMs) });
+      // One request at a time, in the order they come: the sweep's are through when these are.
+      const settings = { BUCKET_REQUESTS_MAX: 1 };
+      const bucket = await startedS3Bucket(url, { world: at(world.clock.wallMs() + agoMs), settings });
       await time.advance(0);
-      await vi.waitFor(() => expect(bucket.requests.list_uploads).toBe(1));
-      await vi.waitFor(() => expect(keys()).toEqual(left));
+      for (let look = 0; look < 5; look += 1) await bucket.get("x");
+      expect(bucket.requests.list_uploads).toBe(1);
       await bucket.stop();
       expect(keys()).toEqual(left);
     };
@@ -325,6 +330,22 @@ test("many keys are deleted a thousand at a time, with a checksum that old store
   const many = stub.requests.filter(({ kind }) => kind === "delete_many");
   expect(many.map(({ headers }) => typeof headers["content-md5"])).toEqual(["string", "string"]);
   expect(bucket.requests.delete).toBe(4);
+});
+
+test("a store that lists keys in no order is refused, with a hint", async () => {
+  const listing = (keys: readonly string[]) => {
+    const contents = keys.map((key) => `<Contents><Key>${key}</Key></Contents>`).join("");
+    return `<ListBucketResult>${contents}<IsTruncated>false</IsTruncated></ListBucketResult>`;
+  };
+  const server = http.createServer((_, response) => void response.end(listing(["b", "a"])));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const bucket = await startedS3Bucket(urlOf({ endpoint: `http://127.0.0.1:${port}` }));
+  await expect(bucket.list("")).rejects.toMatchObject({
+    hint: expect.stringContaining("directory buckets"),
+    details: { outcome: "refused", needsOperator: true },
+  });
 });
 
 describe("credentials", () => {

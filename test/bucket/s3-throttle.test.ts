@@ -187,6 +187,20 @@ describe("the gate", () => {
     expect(entered).toBe(2);
   });
 
+  test("lets nobody overtake those who wait for the end of a pause", async () => {
+    const { time, gate } = gateAt({ BUCKET_REQUESTS_MAX: 2 });
+    const pass = await gate.enter(10_000);
+    pass.end({ kind: "throttled", retryAfterMs: 3_000 });
+    const order: string[] = [];
+    const entering = (name: string) => Promise.resolve(gate.enter(10_000)).then(() => void order.push(name));
+    void entering("first");
+    // The pause is over, and nobody has been told yet.
+    time.pass(3_000);
+    void entering("second");
+    await time.advance(0);
+    expect(order).toEqual(["first"]);
+  });
+
   test("a pause that begins while requests wait refuses those that cannot wait for its end", async () => {
     const { gate } = gateAt({ BUCKET_REQUESTS_MAX: 1 });
     const pass = await gate.enter(10_000);

@@ -108,7 +108,8 @@ export class RequestGate {
         ),
       };
       this.#waiting.add(waiting);
-      this.#planPauseEnd(nowMs);
+      // A pause may have ended whose timer has not fired yet.
+      this.#admit(nowMs);
     });
   }
 

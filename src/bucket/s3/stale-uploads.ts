@@ -37,7 +37,8 @@ export class StaleUploads {
   }
 
   start(): void {
-    this.#plan(0);
+    // To a bucket that only reads, no upload ever is stale.
+    if (Number.isFinite(this.#staleMs)) this.#plan(0);
   }
 
   stop(): void {
