@@ -1,5 +1,6 @@
 /**
- * When the mailboxes of a node are looked at for calls that wait too long: one timer for all of them.
+ * When the mailboxes of a node are looked at for calls that wait too long: one timer for all of them. (A door with queues of its
+ * own has another.)
  *
  * A mailbox stands here at most once, at the earliest moment at which one of its calls may have to be answered. A call that
  * leaves before does not change that: the look then finds nothing, and costs less than keeping account of each call would. So

@@ -13,6 +13,7 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import { DEFAULT_APP, identityOf, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { NodeApi } from "../node-api.js";
+import type { Deadlines } from "../object/deadlines.js";
 import type { LiveApi, ReadingCall, Sink, Subscription } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
 import { VERSION } from "../version.js";
@@ -31,6 +32,8 @@ export interface SocketContext {
   readonly auth: Authenticator;
   readonly settings: Settings;
   readonly world: Pick<World, "timers" | "log">;
+  /** Of the calls that wait on their sockets. */
+  readonly deadlines: Deadlines;
   /** The node's life, as `welcome` names it. */
   readonly session: string;
 }
@@ -72,7 +75,7 @@ export class ClientSocket {
   #replyBytesGuess = 0;
 
   constructor(context: SocketContext, codec: FrameCodec, ws: WebSocket, raw: Duplex) {
-    const { settings, world, node } = context;
+    const { settings, world, node, deadlines } = context;
     this.#context = context;
     this.#codec = codec;
     this.#ws = ws;
@@ -81,6 +84,8 @@ export class ClientSocket {
     this.#calls = new SocketCalls({
       node,
       callsMax: settings.SOCKET_CALLS_MAX,
+      timeoutMs: settings.CALL_TIMEOUT_MS,
+      deadlines,
       hasRoom: (running) => this.#expectedBytes(running) < settings.SOCKET_BUFFER_BYTES_MAX,
       replied: (id, { value, seq }) =>
         this.#reply(id, seq === undefined ? { type: "reply", id, value } : { type: "reply", id, value, seq }),

@@ -2,12 +2,14 @@
  * The calls of one WebSocket.
  *
  * At most SOCKET_CALLS_MAX are under way, in the order they came; those that came with them in one read wait here, and the
- * socket is not read meanwhile. A call that is cancelled, or whose socket is gone, is not run unless it has begun.
+ * socket is not read meanwhile. A call that is cancelled, or whose socket is gone, is not run unless it has begun. The time that
+ * a call may wait counts from when it was read: one whose time is up while it waits here is answered here.
  */
-import { asMoonportError, type MoonportError } from "../errors.js";
+import { asMoonportError, MoonportError } from "../errors.js";
 import { checkMethodName, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { CallReply, CallRequest, CallWaiter, NodeApi } from "../node-api.js";
+import type { Deadlines, Watch } from "../object/deadlines.js";
 import type { PlainValue } from "../values.js";
 
 export interface SocketCallInput {
@@ -24,6 +26,9 @@ export interface SocketCallInput {
 export interface SocketCallsOptions {
   readonly node: NodeApi;
   readonly callsMax: number;
+  /** How long a call waits in all that does not say it. */
+  readonly timeoutMs: number;
+  readonly deadlines: Deadlines;
   /** Whether there is room for the reply of one more call. */
   hasRoom(running: number): boolean;
   replied(id: number, reply: CallReply): void;
@@ -35,13 +40,15 @@ export interface SocketCallsOptions {
 export class SocketCalls {
   readonly #options: SocketCallsOptions;
   readonly #underWay = new Map<number, SocketCall>();
-  readonly #waiting = new Map<number, SocketCall>();
+  readonly #waiting = new Map<number, WaitingCall>();
+  readonly #watch: Watch;
   /** In the node: those under way, and those that were cancelled and have not ended yet. */
   #running = 0;
   #idle: (() => void) | undefined;
 
   constructor(options: SocketCallsOptions) {
     this.#options = options;
+    this.#watch = options.deadlines.watch((nowMs) => this.#look(nowMs));
   }
 
   has(id: number): boolean {
@@ -61,7 +68,7 @@ export class SocketCalls {
     checkMethodName(input.method);
     const call = new SocketCall(input);
     if (this.#mayRun()) this.#run(call);
-    else this.#waiting.set(call.id, call);
+    else this.#wait(call);
   }
 
   /** Nobody waits for its answer any longer. */
@@ -75,9 +82,10 @@ export class SocketCalls {
 
   /** Begins what may begin now. */
   resume(): void {
-    for (const [id, call] of this.#waiting) {
+    for (const [id, { call, expiresMs }] of this.#waiting) {
       if (!this.#mayRun()) return;
       this.#waiting.delete(id);
+      call.timeoutMs = Math.max(0, expiresMs - this.#watch.nowMs);
       this.#run(call);
     }
   }
@@ -85,6 +93,7 @@ export class SocketCalls {
   /** The socket is gone. */
   giveUpAll(): void {
     this.#waiting.clear();
+    this.#watch.cancel();
     for (const call of this.#underWay.values()) call.giveUp();
     this.#underWay.clear();
     this.#idle?.();
@@ -102,6 +111,25 @@ export class SocketCalls {
 
   #mayRun(): boolean {
     return this.#running < this.#options.callsMax && this.#options.hasRoom(this.#running);
+  }
+
+  #wait(call: SocketCall): void {
+    const expiresMs = this.#watch.nowMs + (call.timeoutMs ?? this.#options.timeoutMs);
+    this.#waiting.set(call.id, { call, expiresMs });
+    if (expiresMs < this.#watch.dueMs) this.#watch.lookAfter(expiresMs);
+  }
+
+  #look(nowMs: number): number {
+    let earliestMs = Number.POSITIVE_INFINITY;
+    for (const [id, { call, expiresMs }] of this.#waiting) {
+      if (nowMs <= expiresMs) {
+        earliestMs = Math.min(earliestMs, expiresMs);
+        continue;
+      }
+      this.#waiting.delete(id);
+      this.#options.failed(id, expired(call));
+    }
+    return earliestMs;
   }
 
   #run(call: SocketCall): void {
@@ -134,6 +162,18 @@ export class SocketCalls {
   }
 }
 
+interface WaitingCall {
+  readonly call: SocketCall;
+  /** Monotonic. */
+  readonly expiresMs: number;
+}
+
+function expired({ method, object: { id } }: SocketCall): MoonportError {
+  return MoonportError.of("deadline_exceeded", `the deadline of ${method} passed behind other calls of its socket`, {
+    object: id,
+  });
+}
+
 class SocketCall implements CallRequest, CallWaiter {
   readonly id: number;
   readonly object: ObjectIdentity;
@@ -141,7 +181,8 @@ class SocketCall implements CallRequest, CallWaiter {
   readonly args: readonly PlainValue[];
   readonly caller: Caller;
   readonly callId?: string;
-  readonly timeoutMs?: number;
+  /** Counts from when the node is asked. */
+  timeoutMs?: number;
   readonly mustRead?: boolean;
   #gone: AbortController | undefined;
   #isGone = false;

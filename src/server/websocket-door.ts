@@ -11,6 +11,7 @@ import type { Authenticator } from "../auth/contract.js";
 import { openAuthenticator } from "../auth/open-auth.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { NodeApi } from "../node-api.js";
+import { Deadlines } from "../object/deadlines.js";
 import type { LiveApi } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
 import { codecOf, type FrameCodec } from "../wire/codec.js";
@@ -25,7 +26,7 @@ export interface WebSocketDoorOptions {
   readonly node: NodeApi;
   readonly live: LiveApi;
   readonly settings: Settings;
-  readonly world: Pick<World, "timers" | "log">;
+  readonly world: Pick<World, "clock" | "timers" | "log">;
   readonly session: string;
   /** Everybody may do everything without. */
   readonly auth?: Authenticator;
@@ -45,7 +46,7 @@ export class WebSocketDoor implements UpgradeHandler {
   #isStopping = false;
 
   constructor({ node, live, settings, world, session, auth = openAuthenticator }: WebSocketDoorOptions) {
-    this.#context = { node, live, settings, world, session, auth };
+    this.#context = { node, live, settings, world, session, auth, deadlines: new Deadlines(world) };
     this.#server = new WebSocketServer({
       noServer: true,
       clientTracking: false,
@@ -93,6 +94,7 @@ export class WebSocketDoor implements UpgradeHandler {
     await Promise.all(sockets.map((socket) => socket.stop()));
     force.cancel();
     if (this.#sockets.size > 0) await this.#closed();
+    this.#context.deadlines.stop();
     this.#server.close();
   }
 

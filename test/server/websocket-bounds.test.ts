@@ -283,6 +283,43 @@ describe("a client that asks for more than may be under way", () => {
     expect(sockets.node.calls.map(({ method }) => method)).toEqual(["bid", "last"]);
   });
 
+  it("has a call that waits answered at its deadline, and is read on; what then runs has waited already", async () => {
+    const { client, replies } = await gated({ SOCKET_CALLS_MAX: 1, CALL_TIMEOUT_MS: 50_000 });
+    const raw = (client.ws as unknown as { _socket: net.Socket })._socket;
+    raw.cork();
+    client.send({ type: "call", id: 1, ...TARGET, method: "bid" });
+    client.send({ type: "call", id: 2, ...TARGET, method: "never", timeoutMs: 20 });
+    client.send({ type: "call", id: 3, ...TARGET, method: "patient" });
+    client.send({ type: "call", id: 4, ...TARGET, method: "never", timeoutMs: 10 });
+    raw.uncork();
+    for (const id of [2, 4]) {
+      expect(await client.next("error", id)).toMatchObject({ error: { code: "deadline_exceeded", retryable: true } });
+    }
+    expect(sockets.door.load.calls).toBe(2);
+    replies[0]?.resolve({ value: null });
+    await eventually(() => replies.length === 2);
+    const [first, second] = sockets.node.calls;
+    expect([first?.method, first?.timeoutMs, second?.method]).toEqual(["bid", undefined, "patient"]);
+    expect(second?.timeoutMs).toBeLessThanOrEqual(50_000 - 20);
+    expect(second?.timeoutMs).toBeGreaterThan(0);
+    replies[1]?.resolve({ value: null });
+    await client.next("reply", 3);
+    await client.roundTrip();
+  });
+
+  it("is read on when the last call that waited was answered at its deadline", async () => {
+    const { client, replies } = await gated({ SOCKET_CALLS_MAX: 1 });
+    const raw = (client.ws as unknown as { _socket: net.Socket })._socket;
+    raw.cork();
+    client.send({ type: "call", id: 1, ...TARGET, method: "bid" });
+    client.send({ type: "call", id: 2, ...TARGET, method: "never", timeoutMs: 10 });
+    raw.uncork();
+    await client.next("error", 2);
+    replies[0]?.resolve({ value: null });
+    await client.roundTrip();
+    expect(client.frames).toMatchObject([{ type: "reply", id: 1 }]);
+  });
+
   it("is not taken for dead while it is not read", async () => {
     const { client, replies } = await gated({ SOCKET_CALLS_MAX: 1, SOCKET_PING_MS: 10 });
     client.send({ type: "call", id: 1, ...TARGET, method: "bid" });
