@@ -19,6 +19,9 @@ const LAYERS: readonly (readonly string[])[] = [
     "lua/contract",
     "observation",
     "node-api",
+    "metrics/histogram",
+    "metrics/outcomes",
+    "metrics/node-counters",
     "realtime/contract",
     "auth/contract",
     "wire/frames",
@@ -29,9 +32,9 @@ const LAYERS: readonly (readonly string[])[] = [
   ["shipping"],
   ["object"],
   ["realtime", "units", "auth"],
-  ["node-options", "node-file", "client", "testing"],
+  ["node-options", "node-file", "client", "testing", "metrics"],
   ["server", "node"],
-  ["announced-node", "app-tests", "app-check", "embed", "moonport", "index"],
+  ["announced-node", "app-tests", "app-check", "verify", "embed", "moonport", "index"],
 ];
 
 /** Folders of one layer that may not see each other. */

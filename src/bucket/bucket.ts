@@ -62,6 +62,9 @@ export interface Bucket {
   delete(keys: readonly string[]): Promise<void>;
 }
 
+/** What only reads: it changes nothing in the bucket, whoever else is at work on it. */
+export type BucketReader = Pick<Bucket, "name" | "requests" | "start" | "stop" | "get" | "readStream" | "list">;
+
 export const LIST_LIMIT_MAX = 1_000;
 
 /** What is known about a request that failed. */

@@ -3,11 +3,12 @@ import { MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
 import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
-import type { Bucket } from "./bucket.js";
+import type { Bucket, BucketReader } from "./bucket.js";
 import { MemoryBucket } from "./memory-bucket.js";
 import { S3Bucket } from "./s3/s3-bucket.js";
 import { parseS3Url } from "./s3/s3-location.js";
 import { SqliteBucket } from "./sqlite-bucket.js";
+import { SqliteBucketReader } from "./sqlite-bucket-reader.js";
 
 const SCHEMES = ["sqlite", "memory", "s3"] as const;
 const FORMS = "a bucket is sqlite:PATH, s3://BUCKET/PREFIX or memory:";
@@ -17,10 +18,7 @@ const FORMS = "a bucket is sqlite:PATH, s3://BUCKET/PREFIX or memory:";
  * @throws MoonportError `bad_option`
  */
 export function openBucket(url: string, world: World, settings: Settings): Bucket {
-  const colon = url.indexOf(":");
-  const scheme = colon < 0 ? url : url.slice(0, colon);
-  const rest = colon < 0 ? "" : url.slice(colon + 1);
-  if (colon < 0 || !isScheme(scheme)) throw unknownScheme(url, scheme);
+  const { scheme, rest } = partsOf(url);
   switch (scheme) {
     case "sqlite":
       return new SqliteBucket(world, settings, checkedPath(url, rest));
@@ -30,6 +28,31 @@ export function openBucket(url: string, world: World, settings: Settings): Bucke
     case "s3":
       return new S3Bucket(world, settings, parseS3Url(url));
   }
+}
+
+/**
+ * The bucket named by `url`, not started yet, to be read and nothing else: it makes no file, sweeps nothing away, and may be used
+ * beside the node whose bucket it is.
+ * @throws MoonportError `bad_option`, for `memory:` too, which no other process can read
+ */
+export function openBucketReader(url: string, world: World, settings: Settings): BucketReader {
+  const { scheme, rest } = partsOf(url);
+  switch (scheme) {
+    case "sqlite":
+      return new SqliteBucketReader(world, settings, checkedPath(url, rest));
+    case "memory":
+      throw badUrl(url, "what another process keeps in memory cannot be read");
+    case "s3":
+      // Uploads that a dead node left are given up when they are stale; to a reader none ever is.
+      return new S3Bucket(world, { ...settings, BUCKET_UPLOAD_STALE_MS: Number.POSITIVE_INFINITY }, parseS3Url(url));
+  }
+}
+
+function partsOf(url: string): { readonly scheme: (typeof SCHEMES)[number]; readonly rest: string } {
+  const colon = url.indexOf(":");
+  const scheme = colon < 0 ? url : url.slice(0, colon);
+  if (colon < 0 || !isScheme(scheme)) throw unknownScheme(url, scheme);
+  return { scheme, rest: url.slice(colon + 1) };
 }
 
 function checkedPath(url: string, path: string): string {

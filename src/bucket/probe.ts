@@ -9,6 +9,9 @@ import { uuidv7, type World } from "../world/world.js";
 import type { Bucket, Version, WriteCondition, WriteOutcome } from "./bucket.js";
 import type { ProbeCheck } from "./probe-check.js";
 
+/** What its keys begin with; a start that is cut off leaves a few of them. */
+export const PROBE_PREFIX = "probe/";
+
 const RIVALS = 8;
 
 /**
@@ -16,7 +19,7 @@ const RIVALS = 8;
  *   only an operator can mend; `bucket_failed` when the bucket did not answer
  */
 export async function probeBucket(bucket: Bucket, world: Pick<World, "clock" | "random">): Promise<void> {
-  const probe = new Probe(bucket, `probe/${uuidv7(world)}/`);
+  const probe = new Probe(bucket, `${PROBE_PREFIX}${uuidv7(world)}/`);
   let failed: unknown;
   try {
     await probe.run();

@@ -4,7 +4,7 @@
  * Writes that arrive together commit together. Several processes may use one file. A write that landed survives a crash
  * of the machine; reads see every landed write and wait for none that is under way.
  */
-import { assert, MoonportError } from "../errors.js";
+import { MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { Timer, World } from "../world/world.js";
 import {
@@ -12,13 +12,13 @@ import {
   type BucketObject,
   type BucketWrite,
   bucketError,
-  LIST_LIMIT_MAX,
   type ListPage,
   type Version,
   type WriteOutcome,
 } from "./bucket.js";
 import { checkBucketKey, checkWrites } from "./bucket-key.js";
 import { rechunked } from "./rechunked.js";
+import { SqliteBucketReader, unexpectedAnswer } from "./sqlite-bucket-reader.js";
 import { PART_BYTES_MAX, type StoreAnswer } from "./sqlite-protocol.js";
 import { WorkerLane } from "./worker-lane.js";
 
@@ -37,7 +37,7 @@ export class SqliteBucket implements Bucket {
   readonly atomic = true;
   readonly #world: World;
   readonly #writer: WorkerLane;
-  readonly #reader: WorkerLane;
+  readonly #reader: SqliteBucketReader;
   #changes = 0;
   #sweepTimer: Timer | undefined;
   #sweep: "waiting" | "soon" | "running" = "waiting";
@@ -48,7 +48,7 @@ export class SqliteBucket implements Bucket {
     this.name = `sqlite:${path}`;
     this.#world = world;
     this.#writer = new WorkerLane(world, settings, path, "writer");
-    this.#reader = new WorkerLane(world, settings, path, "reader");
+    this.#reader = new SqliteBucketReader(world, settings, path);
   }
 
   /** @throws MoonportError `storage_readonly`, `storage_full`, `storage_failed`, or `bucket_unusable` for a file that is not ours */
@@ -76,12 +76,8 @@ export class SqliteBucket implements Bucket {
     return { changes: this.#changes, commits: this.#writer.commits };
   }
 
-  async get(key: string): Promise<BucketObject | undefined> {
-    checkBucketKey(key);
-    const answer = await this.#reader.request({ kind: "get", key });
-    if (answer.kind === "absent") return undefined;
-    if (answer.kind === "object") return { bytes: answer.bytes, version: answer.version };
-    throw unexpected(answer);
+  get(key: string): Promise<BucketObject | undefined> {
+    return this.#reader.get(key);
   }
 
   async write(writes: readonly BucketWrite[]): Promise<WriteOutcome> {
@@ -89,7 +85,7 @@ export class SqliteBucket implements Bucket {
     const requested = writes.map(({ key, bytes, condition }) => ({ key, bytes, condition }));
     const answer = await this.#change({ kind: "write", writes: requested });
     if (answer.kind === "landed" || answer.kind === "lost") return answer;
-    throw unexpected(answer);
+    throw unexpectedAnswer(answer);
   }
 
   async writeStream(key: string, parts: AsyncIterable<Uint8Array>): Promise<Version> {
@@ -110,25 +106,15 @@ export class SqliteBucket implements Bucket {
       ? await this.#change({ kind: "write", writes: [{ key, bytes: small, condition: undefined }] })
       : await this.#change({ kind: "publish", key, body });
     if (answer.kind === "landed" && answer.versions[0] !== undefined) return answer.versions[0];
-    throw unexpected(answer);
+    throw unexpectedAnswer(answer);
   }
 
-  async readStream(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-    checkBucketKey(key);
-    const answer = await this.#reader.request({ kind: "open", key });
-    if (answer.kind === "absent") return undefined;
-    if (answer.kind === "object") return onePart(answer.bytes);
-    if (answer.kind === "body") return this.#parts(answer.body);
-    throw unexpected(answer);
+  readStream(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+    return this.#reader.readStream(key);
   }
 
-  async list(prefix: string, options: { readonly after?: string; readonly limit?: number } = {}): Promise<ListPage> {
-    const limit = Math.min(options.limit ?? LIST_LIMIT_MAX, LIST_LIMIT_MAX);
-    assert(limit >= 1, "a listing asks for at least one key");
-    const answer = await this.#reader.request({ kind: "list", prefix, after: options.after, limit });
-    if (answer.kind !== "keys") throw unexpected(answer);
-    const next = answer.more ? answer.keys.at(-1) : undefined;
-    return next === undefined ? { keys: answer.keys } : { keys: answer.keys, next };
+  list(prefix: string, options: { readonly after?: string; readonly limit?: number } = {}): Promise<ListPage> {
+    return this.#reader.list(prefix, options);
   }
 
   async delete(keys: readonly string[]): Promise<void> {
@@ -146,16 +132,7 @@ export class SqliteBucket implements Bucket {
   async #stage(body: number, part: number, bytes: Uint8Array): Promise<number> {
     const answer = await this.#change({ kind: "stage", body, part, bytes, nowMs: this.#world.clock.wallMs() });
     if (answer.kind === "staged") return answer.body;
-    throw unexpected(answer);
-  }
-
-  async *#parts(body: number): AsyncGenerator<Uint8Array> {
-    for (let part = 0; ; part += 1) {
-      const answer = await this.#reader.request({ kind: "part", body, part });
-      if (answer.kind !== "part") throw unexpected(answer);
-      yield answer.bytes;
-      if (answer.last) return;
-    }
+    throw unexpectedAnswer(answer);
   }
 
   #abandon(body: number): void {
@@ -195,12 +172,4 @@ function notPublished(error: unknown): unknown {
     ...(error.details === undefined ? {} : { details: error.details }),
     cause: error,
   });
-}
-
-function unexpected(answer: StoreAnswer): MoonportError {
-  return MoonportError.of("internal", `the bucket's thread gave an answer to another question: ${answer.kind}`);
-}
-
-async function* onePart(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  if (bytes.length > 0) yield bytes;
 }

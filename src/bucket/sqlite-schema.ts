@@ -34,10 +34,14 @@ export function openBucketFile(
   options: { readonly busyTimeoutMs: number; readonly write: boolean },
 ): Database {
   if (options.write) makeDirectoryDurably(path.dirname(path.resolve(file)));
-  const database = new SqliteDatabase(file, { timeout: options.busyTimeoutMs, fileMustExist: !options.write });
+  const database = new SqliteDatabase(file, {
+    timeout: options.busyTimeoutMs,
+    fileMustExist: !options.write,
+    readonly: !options.write,
+  });
   try {
     if (options.write) prepareFile(database);
-    else database.pragma("query_only = ON");
+    else if (!isBucket(database)) throw new UnusableFile("the file is not a bucket");
     return database;
   } catch (error) {
     database.close();
@@ -57,17 +61,21 @@ function prepareFile(database: Database): void {
 }
 
 function ensureSchema(database: Database): void {
+  if (isBucket(database)) return;
   const application = database.pragma("application_id", { simple: true });
-  const format = database.pragma("user_version", { simple: true });
-  if (application === APPLICATION_ID && format === FORMAT) return;
-  if (application === APPLICATION_ID) {
-    throw new UnusableFile(`the bucket has format ${format}; this version reads format ${FORMAT}`);
-  }
   const tables = database.prepare("SELECT count(*) FROM sqlite_schema").pluck().get();
   if (application !== 0 || tables !== 0) throw new UnusableFile("the file is some other SQLite database");
   database.exec(SCHEMA);
   database.pragma(`application_id = ${APPLICATION_ID}`);
   database.pragma(`user_version = ${FORMAT}`);
+}
+
+/** @throws UnusableFile for one of another version */
+function isBucket(database: Database): boolean {
+  if (database.pragma("application_id", { simple: true }) !== APPLICATION_ID) return false;
+  const format = database.pragma("user_version", { simple: true });
+  if (format === FORMAT) return true;
+  throw new UnusableFile(`the bucket has format ${format}; this version reads format ${FORMAT}`);
 }
 
 const FAULTS: readonly (readonly [string, StorageFault])[] = [

@@ -9,6 +9,7 @@ import { type World, yieldTurn } from "../world/world.js";
 import type { Claim } from "./claims.js";
 import { databasePath } from "./layout.js";
 import { hasContent } from "./manifest.js";
+import { readAhead } from "./read-ahead.js";
 import { DatabaseAssembler } from "./wal/assemble.js";
 import { PageLedger } from "./wal/page-identity.js";
 
@@ -88,30 +89,6 @@ async function restore(world: World, bucket: Bucket, claim: Claim, path: string)
 
 function bodyOf(found: BucketObject | undefined): Uint8Array | undefined {
   return found?.bytes;
-}
-
-/** Requests under way at once while a history is read. */
-const READ_AHEAD = 8;
-
-/** The answers in order, while the next ones are on their way. */
-async function* readAhead<T, R>(
-  items: readonly T[],
-  read: (item: T) => Promise<R>,
-): AsyncGenerator<{ readonly of: T; readonly value: R }> {
-  const underWay: { readonly of: T; readonly answer: Promise<R> }[] = [];
-  let next = 0;
-  for (;;) {
-    while (underWay.length < READ_AHEAD && next < items.length) {
-      const of = items[next++] as T;
-      const answer = read(of);
-      // A failure is met where its turn comes, unless an earlier one has ended the reading.
-      answer.catch(() => {});
-      underWay.push({ of, answer });
-    }
-    const first = underWay.shift();
-    if (first === undefined) return;
-    yield { of: first.of, value: await first.answer };
-  }
 }
 
 function missing(claim: Claim, key: string): MoonportError {

@@ -91,6 +91,11 @@ export class DatabaseAssembler {
     });
   }
 
+  /** Content identity of what was assembled so far. */
+  get identity(): string {
+    return this.#ledger.identity();
+  }
+
   /** The next segment, as it lay in the bucket or a journal. */
   addSegment(bytes: Uint8Array): void {
     this.#step((file) => {
