@@ -4,8 +4,6 @@ import { readdirSync, readFileSync } from "node:fs";
 import type { Readable } from "node:stream";
 import type { CpuTime } from "../support/measure.js";
 
-/** How long it may take to end by itself. */
-const END_MS = 1_000;
 const SAID_CHARACTERS_MAX = 2_000;
 
 const running = new Set<ForeignProcess>();
@@ -64,17 +62,14 @@ export class ForeignProcess {
     }
   }
 
+  /** At once: nothing of what it keeps is needed, and workerd asked politely may wait for its sockets for ever. */
   stop(): Promise<void> {
     this.#isEnding = true;
     const ending = this.#process;
     if (ending.pid === undefined || ending.exitCode !== null || ending.signalCode !== null) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = setTimeout(() => ending.kill("SIGKILL"), END_MS);
-      ending.once("exit", () => {
-        clearTimeout(timer);
-        resolve();
-      });
-      ending.kill("SIGTERM");
+      ending.once("exit", () => resolve());
+      ending.kill("SIGKILL");
     });
   }
 }

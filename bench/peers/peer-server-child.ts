@@ -35,4 +35,7 @@ const commands = {
 
 export type PeerServerCommands = typeof commands;
 
+// A signal may go to all processes of a terminal at once. This one has to outlive its parent for as long as it takes to end its own.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
+
 serve(commands, stopForeignProcesses);
