@@ -3,12 +3,17 @@
  * connection was lost, the node said `outcome_unknown`) and one that failed with a retryable error is sent again under it
  * until it has an answer or its time is up, and runs at most once.
  *
+ * An object that has forgotten the calls of an id's time refuses the id, since its call may have run (`id_expired`). Where the
+ * refused frame is the only one that was ever sent under the id, it never ran: no other frame can have run it, and this one is
+ * answered. Then the call goes out again under a fresh id, unless the id is the caller's own, who may have sent it before.
+ *
  * Bounded: so many are with the node at a time, the others wait in the order they came; one beyond `callsMax` is refused.
  */
 import { MoonportError } from "../errors.js";
 import { backoffMs } from "../shipping/backoff.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
+import { IdSource } from "./id-source.js";
 import type { ClientOptions } from "./options.js";
 import type { ClientPlatform, PlatformTimer } from "./platform.js";
 
@@ -16,7 +21,8 @@ export interface CallInput {
   readonly target: FrameTarget;
   readonly method: string;
   readonly args: readonly PlainValue[];
-  readonly callId: string;
+  /** The caller's own, who may have sent it before. */
+  readonly callId: string | undefined;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
 }
@@ -32,6 +38,9 @@ export interface Wire {
 
 interface PendingCall {
   readonly input: CallInput;
+  callId: string;
+  /** Frames sent under this id. */
+  sends: number;
   readonly expiresMs: number;
   readonly settle: (outcome: { value: PlainValue } | { thrown: unknown }) => void;
   place: { kind: "waiting" } | { kind: "sent"; id: number; size: number } | { kind: "pausing"; timer: PlatformTimer };
@@ -51,6 +60,7 @@ export class Calls {
   readonly #options: ClientOptions;
   readonly #platform: ClientPlatform;
   readonly #wire: Wire;
+  readonly #ids: IdSource;
   readonly #all = new Set<PendingCall>();
   /** In the order they are to be sent. */
   #waiting = new Set<PendingCall>();
@@ -60,6 +70,7 @@ export class Calls {
     this.#options = options;
     this.#platform = platform;
     this.#wire = wire;
+    this.#ids = new IdSource(platform);
   }
 
   /** @returns what the method returned; rejects with MoonportError, or with the signal's reason */
@@ -77,6 +88,8 @@ export class Calls {
       const abort = (): void => this.#end(call, input.signal?.reason);
       const call: PendingCall = {
         input,
+        callId: input.callId ?? this.#ids.next(),
+        sends: 0,
         expiresMs: clock.monotonicMs() + input.timeoutMs,
         settle: (outcome) => {
           timer.cancel();
@@ -135,7 +148,7 @@ export class Calls {
   fail(id: number, error: MoonportError): boolean {
     const call = this.#sent.get(id);
     if (call === undefined) return false;
-    if (error.retryable) this.#again(call, error);
+    if (error.retryable || this.#renewed(call, error)) this.#again(call, error);
     else this.#finish(call, { thrown: this.#named(call, error) });
     return true;
   }
@@ -164,13 +177,26 @@ export class Calls {
   }
 
   #send(call: PendingCall): void {
-    const { target, method, args, callId } = call.input;
+    const { target, method, args } = call.input;
+    const { callId } = call;
     const leftMs = Math.max(1, Math.ceil(call.expiresMs - this.#platform.clock.monotonicMs()));
     const timeoutMs = Math.min(leftMs, NODE_TIMEOUT_MAX_MS);
     const id = this.#wire.nextId();
     this.#sent.set(id, call);
+    call.sends += 1;
     const size = this.#wire.send({ type: "call", id, ...target, method, args, callId, timeoutMs });
     call.place = { kind: "sent", id, size };
+  }
+
+  /** Gives a call that was refused for its id, and never ran, a fresh one. */
+  #renewed(call: PendingCall, { code, source, details }: MoonportError): boolean {
+    // A method that asked another object may pass on what that one said of an id of its own making.
+    const isRefused = code === "id_expired" && source === "moonport" && details?.callId === call.callId;
+    if (!isRefused || call.sends > 1 || call.input.callId !== undefined) return false;
+    if (!this.#ids.catchUp(details.freshFromMs)) return false;
+    call.callId = this.#ids.next();
+    call.sends = 0;
+    return true;
   }
 
   /** Sent again after a pause, unless that would be too late. */
@@ -221,14 +247,14 @@ export class Calls {
     return this.#named(call, MoonportError.of(code, `${message}: ${why}; the call was not sent`));
   }
 
-  #named({ input }: PendingCall, error: MoonportError): MoonportError {
-    return error.with({ callId: input.callId, object: objectId(input.target) });
+  #named({ input, callId }: PendingCall, error: MoonportError): MoonportError {
+    return error.with({ callId, object: objectId(input.target) });
   }
 }
 
-function unknown({ input }: PendingCall, message: string, cause: MoonportError | undefined): MoonportError {
+function unknown({ input, callId }: PendingCall, message: string, cause: MoonportError | undefined): MoonportError {
   return MoonportError.of("outcome_unknown", `${message}; the call may have run`, {
-    callId: input.callId,
+    callId,
     object: objectId(input.target),
     hint: "call again with this callId: it does not run twice",
     ...(cause !== undefined && { cause }),

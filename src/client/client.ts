@@ -33,7 +33,7 @@ export class MoonportClient {
     this.#calls = new Calls(options, platform, wire);
     this.#watches = new Watches(platform, wire);
     const assertOpen = (): void => this.#assertOpen();
-    this.#context = { options, platform, calls: this.#calls, watches: this.#watches, assertOpen };
+    this.#context = { options, calls: this.#calls, watches: this.#watches, assertOpen };
     this.#link.start();
   }
 

@@ -15,10 +15,8 @@ import type { RemoteMethods } from "../typed-methods.js";
 import type { PlainValue } from "../values.js";
 import { CALL_ID_GRAMMAR, isCallId } from "../wire/call-id.js";
 import type { FrameTarget } from "../wire/frames.js";
-import { uuidv7 } from "../world/world.js";
 import type { Calls } from "./calls.js";
 import { amount, type ClientOptions } from "./options.js";
-import type { ClientPlatform } from "./platform.js";
 import { LiveSubscription, type Subscription } from "./subscription.js";
 import { LiveView, type View } from "./view.js";
 import type { Watches } from "./watch.js";
@@ -91,7 +89,6 @@ export type RemoteObject<Methods> = ObjectHandle<Methods> & RemoteMethods<Omit<M
 /** What a handle works with: the client's own parts. */
 export interface HandleContext {
   readonly options: ClientOptions;
-  readonly platform: ClientPlatform;
   readonly calls: Calls;
   readonly watches: Watches;
   /** @throws MoonportError once the client has closed */
@@ -111,7 +108,7 @@ export class ClientObject implements ObjectHandle<AnyMethods> {
   }
 
   async call(method: string, args: readonly unknown[] = [], options: CallOptions = {}): Promise<PlainValue> {
-    const { assertOpen, platform, calls, options: defaults } = this.#context;
+    const { assertOpen, calls, options: defaults } = this.#context;
     assertOpen();
     checkOptions("call", options, CALL_RULES);
     options.signal?.throwIfAborted();
@@ -119,7 +116,7 @@ export class ClientObject implements ObjectHandle<AnyMethods> {
       target: this.#target,
       method,
       args: plainArguments(args),
-      callId: options.callId ?? uuidv7(platform),
+      callId: options.callId,
       timeoutMs: options.timeoutMs ?? defaults.timeoutMs,
       signal: options.signal,
     });

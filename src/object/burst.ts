@@ -285,9 +285,11 @@ export class Burst {
   #keep(work: CallWork, running: RunningCall, value: PlainValue): Outcome {
     const { host } = running;
     const seq = this.#open.committedSeq + this.#seqs + 1;
-    const record = this.#open.recordOf(work, value, seq);
+    const { callIds } = this.#open.tables;
+    const { callId: id, method, args } = work;
+    const record = id === undefined ? undefined : callIds.prepare({ id, method, args, reply: value, seq });
     this.#keepWrites(running);
-    if (record !== undefined) this.#open.tables.callIds.add(record);
+    if (record !== undefined) callIds.add(record);
     this.#nextSeq();
     this.#ends = host.destroys;
     this.#keepEvents(host, seq);

@@ -115,6 +115,77 @@ describe("a call", () => {
     },
   );
 
+  describe("whose id the object takes for too old", () => {
+    const START_MS = Date.UTC(2026, 0, 1);
+    const timeOf = (callId = ""): number => Number.parseInt(callId.slice(0, 8) + callId.slice(9, 13), 16);
+    const refuse = (id: number, callId: string | undefined, freshFromMs: number): Promise<void> =>
+      node.connection.say(failure(id, "id_expired", { details: { callId, freshFromMs } }));
+
+    it("goes out again under an id of the node's time if it was sent once; and later calls have such ids", async () => {
+      const client = await node.connected();
+      const value = client.object("Counter", "a").call("increment");
+      await node.time.settle();
+      const first = node.connection.last("call");
+      await refuse(first.id, first.callId, START_MS + 5_000);
+      await node.time.advance(1_000);
+      const second = node.connection.last("call");
+      expect(second.callId).not.toBe(first.callId);
+      expect(timeOf(second.callId)).toBe(START_MS + 5_000);
+      // It may be refused once more: objects forget as time goes on.
+      await refuse(second.id, second.callId, START_MS + 9_000);
+      await node.time.advance(1_000);
+      const third = node.connection.last("call");
+      expect(timeOf(third.callId)).toBe(START_MS + 9_000);
+      await node.connection.say(reply(third.id, 1));
+      expect(await value).toBe(1);
+      void client.object("Counter", "b").call("increment");
+      await node.time.settle();
+      expect(timeOf(node.connection.last("call").callId)).toBeGreaterThanOrEqual(START_MS + 9_000);
+    });
+
+    it("fails if it was sent before: that it did not run is not known", async () => {
+      const client = await node.connected();
+      for (const lose of ["connection", "answer"] as const) {
+        const outcome = outcomeOf(client.object("Counter", "a").call("increment"));
+        await node.time.settle();
+        const { id, callId } = node.connection.last("call");
+        if (lose === "connection") node.connection.close();
+        else await node.connection.say(failure(id, "outcome_unknown"));
+        await node.time.advance(2_000);
+        const again = node.connection.last("call");
+        expect(again.callId).toBe(callId);
+        await refuse(again.id, callId, START_MS + 5_000);
+        expect(outcome.error).toMatchObject({ code: "id_expired", callId });
+      }
+    });
+
+    it("fails if its id is the caller's own, or the refused one is another's", async () => {
+      const client = await node.connected();
+      const own = outcomeOf(client.object("Counter", "a").call("increment", [], { callId: "order-17" }));
+      await node.time.settle();
+      await refuse(node.connection.last("call").id, "order-17", START_MS + 5_000);
+      expect(own.error).toMatchObject({ code: "id_expired", callId: "order-17" });
+      const inner = outcomeOf(client.object("Counter", "a").call("increment"));
+      await node.time.settle();
+      await refuse(node.connection.last("call").id, "0197a000-0000-7000-8000-000000000001", START_MS + 5_000);
+      expect(inner.error).toMatchObject({ code: "id_expired" });
+      expect(node.connection.of("call")).toHaveLength(2);
+    });
+
+    it.each([undefined, "soon", Number.NaN, -1, 2 ** 48])(
+      "fails if the node names no time: %s",
+      async (freshFromMs) => {
+        const client = await node.connected();
+        const outcome = outcomeOf(client.object("Counter", "a").call("increment"));
+        await node.time.settle();
+        const { id, callId } = node.connection.last("call");
+        const details = { callId, ...(freshFromMs !== undefined && { freshFromMs }) };
+        await node.connection.say(failure(id, "id_expired", { details }));
+        expect(outcome.error).toMatchObject({ code: "id_expired" });
+      },
+    );
+  });
+
   it("waits for a connection, and is sent once there is one", async () => {
     node.manner = "refuse";
     const client = await node.connected();

@@ -231,9 +231,26 @@ describe("call ids", () => {
     for (let n = 0; n < 64; n++) await node.time.until(node.start("Ledger/a", "remember", [n], { callId: id(n) }));
     await node.time.advance(10_000);
     for (let n = 64; n < 128; n++) await node.time.until(node.start("Ledger/a", "remember", [n], { callId: id(n) }));
-    expect(await codeOf(node.time.until(node.start("Ledger/a", "remember", [1], { callId: id(1) })))).toBe(
-      "id_expired",
-    );
+    const refused = node.time.until(node.start("Ledger/a", "remember", [1], { callId: id(1) }));
+    const freshFromMs = node.world.clock.wallMs();
+    await expect(refused).rejects.toMatchObject({ code: "id_expired", details: { callId: id(1), freshFromMs } });
+    expect(await node.call("Ledger/a", "remember", 1)).toBe(1);
+  });
+
+  it("name a time from which on ids are fresh, also where a clock that is ahead made the newest forgotten", async () => {
+    const node = await start({ settings: { CALL_ID_ROWS_MAX: 1 } });
+    const idOf = (ms: number, n: number): string => {
+      const time = Math.floor(ms).toString(16).padStart(12, "0");
+      return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${String(n).padStart(12, "0")}`;
+    };
+    const nowMs = node.world.clock.wallMs();
+    for (let n = 0; n < 128; n++)
+      await node.time.until(node.start("Ledger/a", "remember", [n], { callId: idOf(nowMs + 30_000 + n, n) }));
+    const call = (callId: string): Promise<CallReply> =>
+      node.time.until(node.start("Ledger/a", "remember", [0], { callId }));
+    const refused = await call(idOf(nowMs, 200)).catch((error: { details: { freshFromMs: number } }) => error);
+    expect(refused).toMatchObject({ code: "id_expired", details: { freshFromMs: nowMs + 30_127 } });
+    expect(await call(idOf(nowMs + 30_127, 201))).toMatchObject({ value: 0 });
   });
 });
 
