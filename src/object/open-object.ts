@@ -10,12 +10,10 @@ import { ObjectCargo } from "../shipping/object-cargo.js";
 import type { ObjectLoad } from "../shipping/object-load.js";
 import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
 import { type FlightHold, type Landed, Shipper } from "../shipping/shipper.js";
-import type { CallRecord } from "../store/call-records.js";
 import { ObjectDatabase } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { PlainValue } from "../values.js";
 import type { ObjectContext } from "./object-context.js";
-import type { CallWork } from "./work.js";
 
 export interface EmittedEvent {
   readonly number: number;
@@ -166,12 +164,6 @@ export class OpenObject {
       hint: "if it was sent before, whether it ran is no longer known: read the object's state; else make a fresh id",
       details: { callId, freshFromMs },
     });
-  }
-
-  /** What will be recorded of a call that wrote, while it may still fail. @throws MoonportError `too_large` */
-  recordOf(work: CallWork, reply: PlainValue, seq: number): CallRecord | undefined {
-    if (work.callId === undefined) return undefined;
-    return this.tables.callIds.prepare({ id: work.callId, method: work.method, args: work.args, reply, seq });
   }
 
   /** Right before COMMIT. */
