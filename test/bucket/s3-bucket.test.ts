@@ -17,6 +17,7 @@ describeOnRealS3("the S3 bucket", (s3) => {
 
   bucketConformance("with a prefix, the S3 bucket", {
     atomic: false,
+    rivals: 24,
     prepare() {
       const url = s3().bucketUrl(`conformance/${randomUUID()}`);
       // A thousand writes at once wait for one another; how long that takes here says nothing.

@@ -11,7 +11,7 @@ import type { Fault } from "../support/fault-proxy.js";
 import { describeOnRealS3 } from "../support/real-s3.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { bytesOf, put, textAt, textOf } from "./conformance.js";
-import { bucketBehindProxy, world } from "./s3-started.js";
+import { bucketBehindProxy, startedS3Bucket, world } from "./s3-started.js";
 
 const CUT: readonly (readonly [string, Fault, boolean])[] = [
   ["its answer is lost", { kind: "answer_lost" }, true],
@@ -118,6 +118,32 @@ describeOnRealS3("an S3 bucket behind a network that fails", (s3) => {
       });
       expect(asked()).toEqual(["put"]);
       expect(bucket.requests).toMatchObject({ put: 1, errors: 1, throttled: 1 });
+    });
+
+    test("of many bytes that is refused, cut or given up on its way leaves no error that nobody catches", async () => {
+      const time = new VirtualTime();
+      const virtual = new VirtualWorld({ time, root: temporaryFolder() });
+      const { bucket, proxy } = await bucketBehindProxy(s3(), { world: virtual });
+      const bytes = new Uint8Array(8 * 1024 * 1024);
+      const condition = { absent: true as const };
+      await put(bucket, "a", "one");
+      // Vitest fails on whatever reaches the process as an uncaught error.
+      const direct = await startedS3Bucket(s3().bucketUrl("large"));
+      await put(direct, "a", "one");
+      for (let round = 0; round < 4; round += 1) {
+        expect(await direct.write([{ key: "a", bytes, condition }])).toEqual({ kind: "lost", key: "a" });
+        expect(await bucket.write([{ key: "a", bytes, condition }])).toEqual({ kind: "lost", key: "a" });
+        proxy.next("put", { kind: "reset_in_request_body", afterBytes: 2_000_000 * round });
+        await expect(bucket.write([{ key: "b", bytes }])).rejects.toMatchObject({ details: { outcome: "unknown" } });
+        const early = proxy.next("put", { kind: "reset_before_headers" });
+        await expect(bucket.write([{ key: "b", bytes }])).rejects.toMatchObject({ details: { outcome: "unknown" } });
+        await early.over;
+        const hole = proxy.next("put", { kind: "black_hole" });
+        const given = bucket.write([{ key: "b", bytes }]).catch((error: unknown) => error);
+        await hole.struck;
+        await time.advance(60_000);
+        expect(await given).toMatchObject({ details: { outcome: "unknown" } });
+      }
     });
 
     test("to a port where nobody listens is refused", async () => {
