@@ -35,6 +35,8 @@ export interface OwnNode {
   /** Says in `node.json` where the node answers. */
   announce(url: string): void;
   close(): Promise<void>;
+  /** After it: why something that was committed has not landed, if so. */
+  unlanded(): Error | undefined;
 }
 
 type FileFault = Extract<Observation, { kind: "class_failed" | "unit_failed" | "module_failed" }>;
@@ -70,6 +72,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     reload: () => node.reload([readAppSource(app, appFolder)]),
     announce: (url) => announced.announce(url),
     close: () => announced.close(),
+    unlanded: () => node.unlanded,
   };
 }
 

@@ -4,6 +4,7 @@
  * In order: the folder (its lock, its classes), the door, `node.json`, the line that says it is ready. It goes down the other
  * way round. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
  */
+import { MoonportError } from "../src/errors.js";
 import { openDoors } from "../src/server/doors.js";
 import { AuthFile } from "./auth-file.js";
 import type { Context } from "./context.js";
@@ -51,7 +52,16 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   } finally {
     await own.close();
   }
+  const unlanded = own.unlanded();
+  if (unlanded !== undefined) throw notLanded(unlanded);
   teller.stopped();
+}
+
+function notLanded(cause: Error): MoonportError {
+  return MoonportError.of("outcome_unknown", `stopped with writes that have not landed: ${cause.message}`, {
+    hint: "nobody was told that they are durable; their callers may ask again with the same call ids",
+    cause,
+  });
 }
 
 function reload(action: () => void, teller: Teller): void {

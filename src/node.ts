@@ -79,6 +79,7 @@ export class MoonportNode implements NodeApi, LiveApi {
   readonly #probe: LandingProbe;
   #phase: Phase = "serving";
   #stopped: Promise<void> | undefined;
+  #unlanded: Error | undefined;
 
   /**
    * Opens the data folder and begins to serve. Everything taken is given back when it throws.
@@ -284,6 +285,11 @@ export class MoonportNode implements NodeApi, LiveApi {
     return this.#stopped;
   }
 
+  /** Of a node that has stopped: why something that was committed has not landed, if so. */
+  get unlanded(): Error | undefined {
+    return this.#unlanded;
+  }
+
   #begin(): void {
     try {
       this.reload(this.#options.apps);
@@ -302,6 +308,7 @@ export class MoonportNode implements NodeApi, LiveApi {
     this.#hub.stop();
     const { world, settings, bucket } = this.#options;
     await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
+      this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
     });
     const cause = MoonportError.of("node_stopping", "the node has stopped");

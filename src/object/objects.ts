@@ -10,7 +10,7 @@ import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { Manifest } from "../shipping/manifest.js";
 import { deferred } from "../world/deferred.js";
-import type { Timer } from "../world/world.js";
+import { sleep, type Timer } from "../world/world.js";
 import { Deadlines } from "./deadlines.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
@@ -26,6 +26,7 @@ export class Objects {
   #newest: ResidentObject | undefined;
   #sweep: Timer | undefined;
   #isClosing = false;
+  readonly #abandoned = new AbortController();
 
   constructor(context: ObjectContext) {
     this.#context = context;
@@ -95,19 +96,33 @@ export class Objects {
     return this.#residents.get(object.id)?.isAwakeAs(lua) === true;
   }
 
-  /** Everything lands and closes; rejects with the first object that could not. */
+  /**
+   * Everything lands and closes; rejects with the first object that could not. While it is the bucket that fails, it goes on
+   * until {@link abandon}: what does not land now is lost.
+   */
   async drain(): Promise<void> {
     this.#isClosing = true;
     this.#sweep?.cancel();
-    const results = await Promise.allSettled([...this.#residents.values()].map((resident) => resident.drain()));
-    const failed = results.find((result) => result.status === "rejected");
-    if (failed !== undefined) throw failed.reason;
+    const { world, settings } = this.#context;
+    let failed: unknown;
+    for (let failures = await this.#drainOnce(); failures.length > 0; failures = await this.#drainOnce()) {
+      failed ??= failures.find((error) => !isOfBucket(error));
+      if (!failures.some(isOfBucket) || this.#abandoned.signal.aborted) break;
+      await sleep(world, settings.OBJECT_SHIP_BACKOFF_MAX_MS, this.#abandoned.signal);
+    }
+    if (failed !== undefined) throw failed;
     this.#residents.clear();
+  }
+
+  async #drainOnce(): Promise<unknown[]> {
+    const results = await Promise.allSettled([...this.#residents.values()].map((resident) => resident.drain()));
+    return results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
   }
 
   /** Gives up whatever is left: its callers hear that the outcome is unknown. */
   abandon(cause: MoonportError): void {
     this.#isClosing = true;
+    this.#abandoned.abort();
     this.#sweep?.cancel();
     this.#deadlines.stop();
     for (const resident of this.#residents.values()) resident.abandon(cause);
@@ -166,8 +181,13 @@ export class Objects {
     for (const [id, resident] of this.#residents) {
       if (resident.lastUsedMs > idleSinceMs) return;
       if (resident.tryLeave()) this.#residents.delete(id);
+      else resident.shipAgain();
     }
   }
+}
+
+function isOfBucket(error: unknown): boolean {
+  return error instanceof MoonportError && error.code === "bucket_failed";
 }
 
 /** Field by field, so that every call has the same shape: a spread of the input cost a twentieth of a hot write. */

@@ -218,9 +218,13 @@ export class OpenObject {
   }
 
   #failed(error: Error, failures: number, stopped: boolean): void {
+    const { log, settings } = this.#context;
     const fields = { object: this.object.id, failures, error: error.message };
-    if (stopped) this.#context.log.error(fields, "shipping stopped; the next write starts it again");
-    else this.#context.log.warn(fields, "a flight failed and will be tried again");
+    // Told once: the single tries that follow while it is idle say nothing new.
+    if (failures > settings.OBJECT_SHIP_FAILURES_MAX) log.debug(fields, "a flight failed again");
+    else if (stopped)
+      log.error(fields, "shipping stopped; the next write starts it, and until then it is tried at times");
+    else log.warn(fields, "a flight failed and will be tried again");
   }
 }
 

@@ -134,6 +134,11 @@ export class ResidentObject implements FileHolder {
     return true;
   }
 
+  /** Where shipping has stopped, one more try: what is committed lands though nobody calls any more. */
+  shipAgain(): void {
+    if (this.#state.kind === "open" || this.#state.kind === "ending") this.#state.open.shipper.tryAgain();
+  }
+
   /** Waits for the mailbox to empty and everything to land, then closes. Rejects when shipping fails. */
   async drain(): Promise<void> {
     while (this.#isPumping || this.#activeReads > 0) await this.#activityEnds();

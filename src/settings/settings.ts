@@ -101,7 +101,7 @@ export const SETTINGS = {
     6,
     1,
     1_000,
-    "Consecutive failed flights after which a shipper stops until the next write.",
+    "Consecutive failed flights after which a shipper stops until the next write; while the object is idle it tries once every quarter of OBJECT_IDLE_MS.",
   ),
   OBJECT_FLIGHT_BYTES_MAX: size(
     64 * MIB,

@@ -11,7 +11,7 @@
  * - A flight may be held back so that more writes ride along (BUCKET_FLUSH_MS, BUCKET_FLUSH_BYTES), never beyond that bound,
  *   and not while somebody drains.
  * - After OBJECT_SHIP_FAILURES_MAX failures in a row it stops, leaving the object dirty; the next write, or a read that
- *   waits at the gate, starts it again.
+ *   waits at the gate, starts it again, and whoever looks after idle objects has it try once now and then.
  *
  * It knows neither SQLite nor buckets: cargo and leg come from outside.
  */
@@ -179,6 +179,11 @@ export class Shipper<L extends Load> {
   readGate(waiter: GateWaiter): void {
     if (this.clean) waiter.release();
     else this.ticket(waiter);
+  }
+
+  /** One more try of a flight that was given up for now, by itself: nobody need come for it. */
+  tryAgain(): void {
+    if (this.#phase.kind === "stopped") void this.#retry(this.#phase.flight);
   }
 
   /** The object's transaction is over; a cut that waited for it can be made. */

@@ -526,6 +526,48 @@ describe("a failing bucket", () => {
     expect(await node.call("Note/a", "all")).toEqual(["1", "2", "3"]);
   });
 
+  it("that is well again takes what it refused, though nobody calls the object any more", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "1");
+    node.bucket.faults.failNext(10, { kind: "refused" }, ["write"]);
+    const left = node.start("Note/a", "add", ["2"]);
+    await node.time.advance(10_000);
+    expect(await codeOf(left)).toBe("outcome_unknown");
+    expect(node.flights("Note/a")).toHaveLength(1);
+    // Four single tries fail, one every quarter of its idle time; the fifth lands, and the object can leave.
+    await node.time.advance(180_000);
+    expect(node.flights("Note/a")).toHaveLength(2);
+    expect((await node.node.status()).residents).toBe(0);
+  });
+
+  it("has all the time there is for a node that stops", async () => {
+    const node = await start({ settings: { DRAIN_MS: 30_000 } });
+    await node.call("Note/a", "add", "1");
+    node.bucket.faults.failNext(1_000, { kind: "refused" }, ["write"]);
+    const left = node.start("Note/a", "add", ["2"]);
+    const stopped = node.node.stop();
+    await node.time.advance(20_000);
+    expect(await codeOf(left)).toBe("outcome_unknown");
+    node.bucket.faults.clear();
+    await node.time.until(stopped);
+    await node.open();
+    expect(await node.call("Note/a", "all")).toEqual(["1", "2"]);
+  });
+
+  it("of which an object was destroyed meanwhile gets its tombstone in the same way", async () => {
+    const node = await start();
+    await node.call("Note/a", "add", "1");
+    node.bucket.faults.failNext(6, { kind: "refused" }, ["write"]);
+    const left = node.start("Note/a", "bye");
+    await node.time.advance(10_000);
+    expect(await codeOf(left)).toBe("outcome_unknown");
+    await node.time.advance(180_000);
+    expect(await node.keys("objects/")).toEqual([expect.stringMatching(/\/manifest$/)]);
+    node.crash();
+    await node.open();
+    expect(await codeOf(node.time.until(node.node.destroy(node.identity("Note/a"))))).toBe("object_not_found");
+  });
+
   it("loses no acknowledged write when answers are lost, late or refused at random", async () => {
     for (let seed = 1; seed <= 5; seed++) {
       const node = await start({ seed, bucket: { atomic: seed % 2 === 0, latencyMs: 2 } });

@@ -209,6 +209,31 @@ describe("failing flights", () => {
     expect(harness.heard).toEqual(["read"]);
   });
 
+  it("tries once more when it is told to, and stops again if that fails too", async () => {
+    const harness = new Harness();
+    harness.write("left");
+    await failUntilStopped(harness);
+    harness.shipper.tryAgain();
+    await harness.answer(6, new Error("bucket says no"));
+    expect(harness.failures.at(-1)).toEqual({ failures: 7, stopped: true });
+    await harness.time.advance(60_000);
+    expect(harness.flights).toHaveLength(7);
+    harness.shipper.tryAgain();
+    await harness.answer(7);
+    expect(harness.shipper.clean).toBe(true);
+  });
+
+  it("is told in vain to try again while it is not stopped", async () => {
+    const harness = new Harness();
+    harness.shipper.tryAgain();
+    harness.write("write");
+    await harness.time.settle();
+    harness.shipper.tryAgain();
+    await harness.answer(0);
+    expect(harness.flights).toHaveLength(1);
+    expect(harness.shipper.clean).toBe(true);
+  });
+
   it("drains: armed again, and done when all has landed", async () => {
     const harness = new Harness();
     harness.write("left");
