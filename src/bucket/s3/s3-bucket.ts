@@ -166,11 +166,13 @@ export class S3Bucket implements Bucket {
   }
 
   async #open(): Promise<S3Api> {
+    let api: S3Api | undefined;
     try {
-      const api = await S3Api.open(this.#location, this.#settings);
+      api = await S3Api.open(this.#location, this.#settings);
       await this.#withinTime(api.findCredentials());
       return api;
     } catch (error) {
+      api?.close();
       const message = error instanceof Error ? error.message : String(error);
       const noRegion = message.includes("Region is missing");
       throw MoonportError.of("bucket_unusable", `cannot open ${this.name}: ${message}`, {
