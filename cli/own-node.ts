@@ -6,6 +6,7 @@
 import { openAnnounced } from "../src/announced-node.js";
 import { readAppSource } from "../src/app-source.js";
 import { openBucket } from "../src/bucket/open-bucket.js";
+import type { MeasuredNode } from "../src/metrics/measured.js";
 import type { NodeApi } from "../src/node-api.js";
 import type { NodeOptions } from "../src/node-options.js";
 import type { Observation, Observer } from "../src/observation.js";
@@ -27,7 +28,7 @@ export interface OwnNodeOptions {
 }
 
 export interface OwnNode {
-  readonly node: NodeApi & LiveApi;
+  readonly node: NodeApi & LiveApi & MeasuredNode;
   readonly world: World;
   readonly session: string;
   /** Reads the app's folder again and makes its classes the ones that serve. @throws MoonportError */

@@ -4,11 +4,14 @@
  */
 import type { AppSource } from "./app-source.js";
 import { probeBucket } from "./bucket/probe.js";
+import type { RequestCounts } from "./bucket/request-counts.js";
 import { asMoonportError, MoonportError } from "./errors.js";
 import type { ObjectIdentity } from "./identity.js";
 import type { LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
+import type { MeasuredNode, NodeGauges } from "./metrics/measured.js";
+import { NodeCounters } from "./metrics/node-counters.js";
 import type {
   CallReply,
   CallRequest,
@@ -63,8 +66,9 @@ const NO_CHAIN: readonly string[] = [];
 
 type Phase = "serving" | "stopping" | "stopped";
 
-export class MoonportNode implements NodeApi, LiveApi {
+export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly session: string;
+  readonly counters = new NodeCounters();
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
   readonly #watchdog: Watchdog;
@@ -129,6 +133,7 @@ export class MoonportNode implements NodeApi, LiveApi {
       files: this.#files,
       localCopies: new LocalCopies(world.folder, settings.LOCAL_BYTES_MAX),
       observe,
+      counters: this.counters,
       waits: new WaitGraph(),
       running,
       quarantine,
@@ -156,10 +161,14 @@ export class MoonportNode implements NodeApi, LiveApi {
   }
 
   async call(request: CallRequest): Promise<CallReply> {
+    const begunMs = this.#nowMs();
     try {
-      return await this.#call(request);
+      const reply = await this.#call(request);
+      this.#ended(request, begunMs);
+      return reply;
     } catch (thrown) {
       const error = asMoonportError(thrown);
+      this.#ended(request, begunMs, error);
       const named = error.with({
         object: request.object.id,
         ...(request.callId !== undefined && { callId: request.callId }),
@@ -174,6 +183,20 @@ export class MoonportNode implements NodeApi, LiveApi {
    * @throws MoonportError when the call never ran
    */
   async callDeferred(request: CallRequest): Promise<DeferredOutcome> {
+    const begunMs = this.#nowMs();
+    try {
+      const outcome = await this.#callDeferred(request);
+      const { result } = outcome;
+      this.#ended(request, begunMs, result.kind === "failed" ? result.error : undefined);
+      return outcome;
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      this.#ended(request, begunMs, error);
+      throw error;
+    }
+  }
+
+  async #callDeferred(request: CallRequest): Promise<DeferredOutcome> {
     this.#assertServing();
     const { object, method, args, caller, callId } = request;
     const lua = this.#catalog.classOf(object.app, object.className);
@@ -231,8 +254,18 @@ export class MoonportNode implements NodeApi, LiveApi {
   }
 
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
-    this.#assertServing();
-    return this.#units.run(request);
+    const begunMs = this.#nowMs();
+    const { app, unit } = request;
+    try {
+      this.#assertServing();
+      const response = await this.#units.run(request);
+      this.counters.units.ended(app, unit, this.#nowMs() - begunMs);
+      return response;
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      this.counters.units.ended(app, unit, this.#nowMs() - begunMs, error);
+      throw error;
+    }
   }
 
   async classes(): Promise<readonly ClassInfo[]> {
@@ -260,6 +293,27 @@ export class MoonportNode implements NodeApi, LiveApi {
     };
   }
 
+  get bucketRequests(): RequestCounts | undefined {
+    return this.#options.bucket.requests;
+  }
+
+  gauges(): NodeGauges {
+    return {
+      version: VERSION,
+      session: this.session,
+      bucket: this.#options.bucket.name,
+      writesLand: this.#probe.writesLand,
+      sinceLandedMs: this.#probe.sinceLandedMs,
+      loadFaults: this.#catalog.faults().length,
+      unitsRunning: this.#units.running,
+      ...this.#objects.waiting,
+      residents: this.#objects.residents,
+      openFiles: this.#files.size,
+      subscriptions: this.#hub.subscriptions,
+      watchedObjects: this.#hub.watchedObjects,
+    };
+  }
+
   async quarantine(): Promise<readonly QuarantineEntry[]> {
     this.#assertServing();
     return this.#context.quarantine.list();
@@ -273,6 +327,14 @@ export class MoonportNode implements NodeApi, LiveApi {
   /** Takes over the apps' classes between calls; one that does not load keeps its last good version. */
   reload(apps: readonly AppSource[]): void {
     this.#catalog.load(apps);
+    for (const { app, name, methods } of this.#catalog.list()) {
+      this.counters.calls.know(
+        app,
+        name,
+        methods.map((method) => method.name),
+      );
+    }
+    for (const { app, name } of this.#catalog.listUnits()) this.counters.units.know(app, name);
     this.#hub.classesChanged();
   }
 
@@ -336,12 +398,25 @@ export class MoonportNode implements NodeApi, LiveApi {
   }
 
   async #callFromObject({ expiresMs, chain, ...call }: InnerCall): Promise<PlainValue> {
-    const timeoutMs = Math.max(0, expiresMs - this.#options.world.clock.monotonicMs());
+    const begunMs = this.#nowMs();
+    const timeoutMs = Math.max(0, expiresMs - begunMs);
     try {
-      return (await this.#call({ ...call, timeoutMs }, chain)).value;
+      const { value } = await this.#call({ ...call, timeoutMs }, chain);
+      this.#ended(call, begunMs);
+      return value;
     } catch (thrown) {
-      throw asMoonportError(thrown).with({ object: call.object.id });
+      const error = asMoonportError(thrown);
+      this.#ended(call, begunMs, error);
+      throw error.with({ object: call.object.id });
     }
+  }
+
+  #ended({ object, method }: Pick<CallRequest, "object" | "method">, begunMs: number, error?: MoonportError): void {
+    this.counters.calls.ended(object.app, object.className, method, this.#nowMs() - begunMs, error);
+  }
+
+  #nowMs(): number {
+    return this.#options.world.clock.monotonicMs();
   }
 
   /** @param chain the objects that wait for it */

@@ -2,6 +2,8 @@
 import fs from "node:fs";
 import { expect, it } from "vitest";
 import { CLASS_ERROR, ERROR_CODES, type ErrorCodeEntry } from "../src/errors.js";
+import { WAIT_BOUNDS_MS } from "../src/metrics/histogram.js";
+import { METRICS, type MetricEntry } from "../src/metrics/table.js";
 import { SETTINGS, type SettingEntry } from "../src/settings/settings.js";
 import { VERSION } from "../src/version.js";
 import { CLOSE_CODES } from "../src/wire/frames.js";
@@ -75,6 +77,68 @@ same on every node of a fleet, a *node* setting may differ.
 
 `;
   isCurrent("docs/settings.md", intro + table(["setting", "default", "bounds", "unit", "scope", "meaning"], rows));
+});
+
+it("docs/metrics.md lists every metric with its kind and labels", () => {
+  const rows = Object.entries(METRICS as Record<string, MetricEntry>).map(([name, one]) => [
+    `\`${name}\``,
+    one.kind,
+    one.labels.map((label) => `\`${label}\``).join(", "),
+    one.meaning,
+  ]);
+  const bounds = WAIT_BOUNDS_MS.map((ms) => String(ms / 1_000)).join(", ");
+  const intro = `# Metrics
+
+${NOTE}
+
+A node that answers HTTP shows its metrics at \`GET /metrics\`, in the text format of
+[Prometheus](https://prometheus.io/docs/instrumenting/exposition_formats/). Without auth everybody on the machine may read them;
+with auth it takes a token with the right \`admin\` ([auth.md](auth.md)), as for the other operator's routes:
+
+\`\`\`yaml
+scrape_configs:
+  - job_name: moonport
+    authorization:
+      credentials_file: /etc/prometheus/moonport.token
+    static_configs:
+      - targets: ["10.0.0.7:7070"]
+\`\`\`
+
+Reading the page asks nothing of the bucket. Between two readings the node counts in plain numbers, so it makes no difference to
+calls whether anybody looks. Labels take only values that the app's files, the error table and the code name: no caller can make
+up a series. An empty label, which is the same as none, says that a call named nothing that there is.
+
+`;
+  const after = `
+Histograms have these bounds, in seconds: ${bounds}.
+
+Beside these stand the usual ones of a Node.js process, with the names of
+[prom-client](https://github.com/siimon/prom-client#default-metrics): \`process_cpu_seconds_total\`,
+\`process_resident_memory_bytes\`, \`process_open_fds\`, \`nodejs_eventloop_lag_seconds\` with its percentiles,
+\`nodejs_heap_size_used_bytes\`, \`nodejs_gc_duration_seconds\` and others. They are measured from the first reading on.
+
+## Worth asking
+
+| question | asked of Prometheus |
+| --- | --- |
+| Do writes land? | \`moonport_writes_land == 0\` |
+| What share of calls fails, and how? | \`sum by (outcome) (rate(moonport_calls_total{outcome!="ok"}[5m])) / ignoring(outcome) group_left sum(rate(moonport_calls_total[5m]))\` |
+| How long do calls take? | \`histogram_quantile(0.99, sum by (class, le) (rate(moonport_call_duration_seconds_bucket[5m])))\` |
+| How much of it is the bucket? | \`histogram_quantile(0.99, sum by (le) (rate(moonport_gate_wait_seconds_bucket[5m])))\` |
+| How many replies share a flight? | \`rate(moonport_gate_wait_seconds_count[5m]) / on(instance) sum by (instance) (rate(moonport_flights_landed_total[5m]))\` |
+| What does the bucket cost, dollars a month at S3's list prices? | \`sum(rate(moonport_bucket_requests_total{kind!="get",kind!="delete",kind!="abort_upload"}[1h])) * 2628000 * 0.005 / 1000 + sum(rate(moonport_bucket_requests_total{kind="get"}[1h])) * 2628000 * 0.0004 / 1000\` |
+| Does the event loop keep up? | \`nodejs_eventloop_lag_p99_seconds\` |
+
+## What an idle node costs
+
+On an S3 bucket each request is billed. A node that nobody calls writes a probe every HEALTH_INTERVAL_MS (5 s) and looks once an
+hour for uploads that were left behind: 525,600 and 730 requests a month, 2.63 dollars at S3's list price of 0.005 dollars per
+1,000 (Standard, us-east-1). It is inversely proportional to HEALTH_INTERVAL_MS: 1.32 dollars at 10 s, 0.44 at 30 s; keep HEALTH_LANDED_MS at three
+times as much or more, so that one late probe is no alarm. While flights land there are no probes. \`HEALTH_INTERVAL_MS=0\` leaves a
+third of a cent, and a node that never says that writes do not land. A smaller bill for a busy node is what BUCKET_FLUSH_MS is for.
+`;
+  const list = table(["metric", "kind", "labels", "meaning"], rows);
+  isCurrent("docs/metrics.md", intro + list + after);
 });
 
 it("docs/websocket.md has a row for every close code", () => {

@@ -1,5 +1,6 @@
 /** What all objects of a node share. Made by the composition root. */
 import type { Bucket } from "../bucket/bucket.js";
+import type { NodeCounters } from "../metrics/node-counters.js";
 import type { Observer } from "../observation.js";
 import type { Landing } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
@@ -29,6 +30,7 @@ export interface ObjectContext {
   readonly files: FilePool;
   readonly localCopies: LocalCopies;
   readonly observe: Observer;
+  readonly counters: NodeCounters;
   readonly waits: WaitGraph;
   /** Told which class code runs. */
   readonly running: RunningRecord;

@@ -37,6 +37,16 @@ export class Objects {
     return this.#residents.size;
   }
 
+  /** Calls in mailboxes, and finished replies at gates. */
+  get waiting(): { readonly mailboxCalls: number; readonly gateReplies: number } {
+    let [mailboxCalls, gateReplies] = [0, 0];
+    for (const resident of this.#residents.values()) {
+      mailboxCalls += resident.mailboxCalls;
+      gateReplies += resident.openFile?.shipper.waiting ?? 0;
+    }
+    return { mailboxCalls, gateReplies };
+  }
+
   start(): void {
     this.#context.localCopies.scan();
     this.#armSweep();

@@ -69,7 +69,7 @@ export class OpenObject {
     ledger: Awaited<ReturnType<typeof bringToPosition>>["ledger"],
     events: OpenObjectEvents,
   ) {
-    const { world, settings, bucket, log } = context;
+    const { world, settings, bucket, log, counters } = context;
     this.#context = context;
     this.#events = events;
     this.object = claim.object;
@@ -92,6 +92,7 @@ export class OpenObject {
       settings,
       ...(context.permits && { permits: context.permits }),
       ...(!bucket.atomic && settings.BUCKET_FLUSH_MS > 0 && { hold: this.#hold() }),
+      gateMs: counters.gateMs,
       cargo: this.cargo,
       leg: new BucketLeg(world, bucket, claim, log, settings),
       events: {
@@ -188,6 +189,7 @@ export class OpenObject {
     const { object } = this;
     const events = this.#eventsThrough(load.toSeq);
     const destroyed = load.carried === "tombstone";
+    this.#context.counters.landed(load.carried, load.bytes, landed.sinceCommitMs);
     for (const { number, name, data } of events) {
       this.#context.observe({ kind: "event", object: object.id, number, name, data });
     }
@@ -218,6 +220,7 @@ export class OpenObject {
   }
 
   #failed(error: Error, failures: number, stopped: boolean): void {
+    this.#context.counters.flightsFailed++;
     const { log, settings } = this.#context;
     const fields = { object: this.object.id, failures, error: error.message };
     // Told once: the single tries that follow while it is idle say nothing new.

@@ -334,7 +334,8 @@ export class ResidentObject implements FileHolder {
 
   /** The file is in doubt: what it had committed before is still shipped from its WAL, then it is thrown away. */
   #break(open: OpenObject, error: MoonportError): void {
-    const { log } = this.#context;
+    const { log, counters } = this.#context;
+    counters.residenciesBroken++;
     log.warn({ object: this.object.id, code: error.code }, `residency broken: ${error.message}`);
     this.#awakeAs = undefined;
     const done = this.#shipRest(open).then(() => {
@@ -373,6 +374,7 @@ export class ResidentObject implements FileHolder {
     this.#asking?.end(error);
     if (this.#burst !== undefined) return this.#burst.breakWith(error);
     if (this.#state.kind === "breaking") return;
+    this.#context.counters.residenciesBroken++;
     this.#closeNow(open, error);
     this.#discardFile(open);
     this.#letReadsRun();

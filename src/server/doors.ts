@@ -1,15 +1,17 @@
 /** The doors of a node on one address: HTTP with everything that answers on it, and the WebSocket. `moonport start` and embedding open the same ones. */
 import type { Authenticator } from "../auth/contract.js";
+import type { MeasuredNode } from "../metrics/measured.js";
 import type { NodeApi } from "../node-api.js";
 import type { LiveApi } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
 import { HttpDoor } from "./http-door.js";
+import { metricsHandler } from "./metrics-handler.js";
 import { EventStreams } from "./sse.js";
 import { WebSocketDoor } from "./websocket-door.js";
 
 export interface DoorsOptions {
-  readonly node: NodeApi & LiveApi;
+  readonly node: NodeApi & LiveApi & MeasuredNode;
   /** This life of the node. */
   readonly session: string;
   readonly settings: Settings;
@@ -38,7 +40,15 @@ export async function openDoors(options: DoorsOptions): Promise<Doors> {
   const sockets = new WebSocketDoor({ ...options, live: options.node });
   const streams = new EventStreams({ ...options, live: options.node });
   try {
-    const door = new HttpDoor({ ...options, handlers: [streams], upgrades: [sockets] });
+    const metrics = metricsHandler({
+      node: options.node,
+      doors: () => ({
+        sockets: sockets.load.sockets,
+        socketCalls: sockets.load.calls,
+        httpConnections: door.connections,
+      }),
+    });
+    const door: HttpDoor = new HttpDoor({ ...options, handlers: [streams, metrics], upgrades: [sockets] });
     const { url } = await door.start();
     return { url, stop: () => door.stop() };
   } catch (error) {

@@ -5,6 +5,7 @@
  * and one timer serve for release and for expiry (G3: the task itself never waits here). The timer is left to run when the
  * gate empties: it looks who has waited too long by then, which mostly is nobody, and costs nothing for each flight.
  */
+import type { WaitHistogram } from "../metrics/histogram.js";
 import type { Timer, World } from "../world/world.js";
 
 export interface GateWaiter {
@@ -23,12 +24,15 @@ interface Entry {
 export class GateQueue {
   readonly #world: Pick<World, "clock" | "timers">;
   readonly #boundMs: number;
+  readonly #waitedMs: WaitHistogram | undefined;
   #entries: Entry[] = [];
   #timer: Timer | undefined;
 
-  constructor(world: Pick<World, "clock" | "timers">, boundMs: number) {
+  /** @param waitedMs told how long each waited, until it was released or its bound had passed */
+  constructor(world: Pick<World, "clock" | "timers">, boundMs: number, waitedMs?: WaitHistogram) {
     this.#world = world;
     this.#boundMs = boundMs;
+    this.#waitedMs = waitedMs;
   }
 
   get size(): number {
@@ -47,6 +51,7 @@ export class GateQueue {
     while (count < this.#entries.length && (this.#entries[count] as Entry).flight <= flight) count++;
     const released = count === this.#entries.length ? this.#entries : this.#entries.splice(0, count);
     if (released === this.#entries) this.#entries = [];
+    if (count > 0) this.#record(released, this.#world.clock.monotonicMs());
     for (const entry of released) entry.waiter.release();
     return count;
   }
@@ -66,9 +71,15 @@ export class GateQueue {
     let count = 0;
     while (count < this.#entries.length && (this.#entries[count] as Entry).expiresMs <= nowMs) count++;
     const expired = this.#entries.splice(0, count);
+    this.#record(expired, nowMs);
     const next = this.#entries[0];
     if (next !== undefined) this.#arm(next.expiresMs - nowMs);
     for (const entry of expired) entry.waiter.fail(undefined);
+  }
+
+  #record(left: readonly Entry[], nowMs: number): void {
+    if (this.#waitedMs === undefined) return;
+    for (const { expiresMs } of left) this.#waitedMs.record(nowMs - expiresMs + this.#boundMs);
   }
 
   #arm(delayMs: number): void {

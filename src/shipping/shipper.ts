@@ -15,6 +15,7 @@
  *
  * It knows neither SQLite nor buckets: cargo and leg come from outside.
  */
+import type { WaitHistogram } from "../metrics/histogram.js";
 import type { Settings } from "../settings/settings.js";
 import { type Deferred, deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
@@ -105,6 +106,8 @@ export interface ShipperParts<L extends Load> {
   readonly hold?: FlightHold;
   /** Absent where the leg bounds itself (the embedded bucket groups all that arrives together). */
   readonly permits?: PermitPool;
+  /** Told how long each reply waited at the gate. */
+  readonly gateMs?: WaitHistogram;
   readonly cargo: Cargo<L>;
   readonly leg: Leg<L>;
   readonly events: ShipperEvents<L>;
@@ -123,7 +126,7 @@ export class Shipper<L extends Load> {
 
   constructor(parts: ShipperParts<L>) {
     this.#parts = parts;
-    this.#gate = new GateQueue(parts.world, parts.settings.OBJECT_ACK_GATE_MS);
+    this.#gate = new GateQueue(parts.world, parts.settings.OBJECT_ACK_GATE_MS, parts.gateMs);
   }
 
   /** Nothing dirty, nothing flying: what a reader sees now is durable. */

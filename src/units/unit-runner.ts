@@ -13,6 +13,10 @@ export class UnitRunner {
     this.#context = context;
   }
 
+  get running(): number {
+    return this.#running.size;
+  }
+
   /** @throws MoonportError `units_full`, and all that {@link UnitRun.run} and finding the unit throw */
   async run(request: UnitRequest): Promise<UnitResponse> {
     const { world, settings } = this.#context;

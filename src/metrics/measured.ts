@@ -1,0 +1,34 @@
+/** What is measured, as the page of metrics reads it. */
+import type { RequestCounts } from "../bucket/request-counts.js";
+import type { NodeCounters } from "./node-counters.js";
+
+/** A node as it stands now. */
+export interface NodeGauges {
+  readonly version: string;
+  readonly session: string;
+  readonly bucket: string;
+  readonly writesLand: boolean;
+  readonly sinceLandedMs: number;
+  readonly loadFaults: number;
+  readonly unitsRunning: number;
+  readonly mailboxCalls: number;
+  readonly gateReplies: number;
+  readonly residents: number;
+  readonly openFiles: number;
+  readonly subscriptions: number;
+  readonly watchedObjects: number;
+}
+
+export interface MeasuredNode {
+  readonly counters: NodeCounters;
+  /** Where requests cost money. */
+  readonly bucketRequests: RequestCounts | undefined;
+  gauges(): NodeGauges;
+}
+
+/** The doors of a node as they stand now. */
+export interface DoorGauges {
+  readonly sockets: number;
+  readonly socketCalls: number;
+  readonly httpConnections: number;
+}

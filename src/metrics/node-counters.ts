@@ -1,0 +1,35 @@
+/**
+ * What a node counts while it works: plain numbers that nobody reads until they are asked for. Those who count know nothing of
+ * how it is shown.
+ */
+import { WaitHistogram } from "./histogram.js";
+import { CallOutcomes, RequestOutcomes } from "./outcomes.js";
+
+interface Flights {
+  landed: number;
+  bytes: number;
+}
+
+export class NodeCounters {
+  readonly calls = new CallOutcomes();
+  readonly units = new RequestOutcomes();
+  readonly flights: Readonly<Record<"segment" | "snapshot" | "tombstone", Flights>> = {
+    segment: { landed: 0, bytes: 0 },
+    snapshot: { landed: 0, bytes: 0 },
+    tombstone: { landed: 0, bytes: 0 },
+  };
+  /** From the oldest commit that a flight carried to its landing. */
+  readonly landedMs = new WaitHistogram();
+  /** Tries of flights; each is tried again. */
+  flightsFailed = 0;
+  /** How long finished replies waited at their gates. */
+  readonly gateMs = new WaitHistogram();
+  residenciesBroken = 0;
+
+  landed(carried: keyof NodeCounters["flights"], bytes: number, sinceCommitMs: number): void {
+    const flights = this.flights[carried];
+    flights.landed++;
+    flights.bytes += bytes;
+    this.landedMs.record(sinceCommitMs);
+  }
+}

@@ -1,0 +1,117 @@
+/** For each metric of the table, what it shows now. */
+import { REQUEST_KINDS, type RequestCounts } from "../bucket/request-counts.js";
+import { WAIT_BOUNDS_MS, type WaitHistogram } from "./histogram.js";
+import type { DoorGauges, MeasuredNode, NodeGauges } from "./measured.js";
+import type { NodeCounters } from "./node-counters.js";
+import type { Outcomes } from "./outcomes.js";
+import type { MetricName } from "./table.js";
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** One line of the page. */
+export interface Sample {
+  /** What follows the metric's name: of histograms. */
+  readonly suffix?: "_bucket" | "_sum" | "_count";
+  readonly labels?: Labels;
+  readonly value: number;
+}
+
+/** Taken at one moment. */
+export interface Taken {
+  readonly node: NodeGauges;
+  readonly doors: DoorGauges;
+  readonly counters: NodeCounters;
+  readonly requests: RequestCounts | undefined;
+}
+
+export function taken(node: MeasuredNode, doors: DoorGauges): Taken {
+  return { node: node.gauges(), doors, counters: node.counters, requests: node.bucketRequests };
+}
+
+const CARRIED = ["segment", "snapshot", "tombstone"] as const;
+
+export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> = {
+  moonport_node_info: ({ node: { version, session, bucket } }) => [{ labels: { version, session, bucket }, value: 1 }],
+  moonport_writes_land: ({ node }) => one(node.writesLand ? 1 : 0),
+  moonport_since_landed_seconds: ({ node }) => one(node.sinceLandedMs / 1_000),
+  moonport_load_faults: ({ node }) => one(node.loadFaults),
+
+  moonport_calls_total: ({ counters }) => callSamples(counters),
+  moonport_call_duration_seconds: ({ counters }) =>
+    named(counters.calls.apps, "class").flatMap(([labels, { tookMs }]) => waits(tookMs, labels)),
+  moonport_unit_requests_total: ({ counters: { units } }) => [
+    ...outcomes(units.noUnit, { app: "", unit: "" }),
+    ...named(units.apps, "unit").flatMap(([labels, unit]) => outcomes(unit, labels)),
+  ],
+  moonport_unit_duration_seconds: ({ counters }) =>
+    named(counters.units.apps, "unit").flatMap(([labels, { tookMs }]) => waits(tookMs, labels)),
+  moonport_units_running: ({ node }) => one(node.unitsRunning),
+  moonport_mailbox_calls: ({ node }) => one(node.mailboxCalls),
+  moonport_gate_replies: ({ node }) => one(node.gateReplies),
+  moonport_gate_wait_seconds: ({ counters }) => waits(counters.gateMs, {}),
+
+  moonport_flights_landed_total: ({ counters: { flights } }) =>
+    CARRIED.map((carried) => ({ labels: { carried }, value: flights[carried].landed })),
+  moonport_flight_bytes_total: ({ counters: { flights } }) =>
+    CARRIED.map((carried) => ({ labels: { carried }, value: flights[carried].bytes })),
+  moonport_flight_landing_seconds: ({ counters }) => waits(counters.landedMs, {}),
+  moonport_flight_failures_total: ({ counters }) => one(counters.flightsFailed),
+  moonport_residencies_broken_total: ({ counters }) => one(counters.residenciesBroken),
+
+  moonport_bucket_requests_total: ({ requests }) =>
+    requests === undefined ? [] : REQUEST_KINDS.map((kind) => ({ labels: { kind }, value: requests[kind] })),
+  moonport_bucket_failures_total: ({ requests }) => (requests === undefined ? [] : one(requests.errors)),
+  moonport_bucket_throttled_total: ({ requests }) => (requests === undefined ? [] : one(requests.throttled)),
+  moonport_bucket_bytes_total: ({ requests }) =>
+    requests === undefined
+      ? []
+      : [
+          { labels: { direction: "sent" }, value: requests.bytesSent },
+          { labels: { direction: "received" }, value: requests.bytesReceived },
+        ],
+
+  moonport_residents: ({ node }) => one(node.residents),
+  moonport_open_files: ({ node }) => one(node.openFiles),
+
+  moonport_subscriptions: ({ node }) => one(node.subscriptions),
+  moonport_watched_objects: ({ node }) => one(node.watchedObjects),
+  moonport_sockets: ({ doors }) => one(doors.sockets),
+  moonport_socket_calls: ({ doors }) => one(doors.socketCalls),
+  moonport_http_connections: ({ doors }) => one(doors.httpConnections),
+};
+
+function one(value: number): Sample[] {
+  return [{ value }];
+}
+
+function callSamples({ calls }: NodeCounters): Sample[] {
+  const ofClass = named(calls.apps, "class").flatMap(([labels, { methods, noMethod }]) => [
+    ...outcomes(noMethod, { ...labels, method: "" }),
+    ...[...methods].flatMap(([method, counted]) => outcomes(counted, { ...labels, method })),
+  ]);
+  return [...outcomes(calls.noClass, { app: "", class: "", method: "" }), ...ofClass];
+}
+
+function named<V>(apps: ReadonlyMap<string, ReadonlyMap<string, V>>, kind: "class" | "unit"): [Labels, V][] {
+  return [...apps].flatMap(([app, entries]) =>
+    [...entries].map(([name, value]): [Labels, V] => [{ app, [kind]: name }, value]),
+  );
+}
+
+/** Only those that have happened: most methods never meet most errors. */
+function outcomes({ ok, failed }: Outcomes, labels: Labels): Sample[] {
+  const counts = [["ok", ok] as const, ...failed];
+  return counts.filter(([, value]) => value > 0).map(([outcome, value]) => ({ labels: { ...labels, outcome }, value }));
+}
+
+/** Buckets hold what is at most their bound, those before them included. */
+function waits({ counts, sumMs }: WaitHistogram, labels: Labels): Sample[] {
+  let count = 0;
+  const buckets = [...counts].map((more, at): Sample => {
+    count += more;
+    const bound = WAIT_BOUNDS_MS[at];
+    const le = bound === undefined ? "+Inf" : String(bound / 1_000);
+    return { suffix: "_bucket", labels: { ...labels, le }, value: count };
+  });
+  return [...buckets, { suffix: "_sum", labels, value: sumMs / 1_000 }, { suffix: "_count", labels, value: count }];
+}

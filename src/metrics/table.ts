@@ -1,0 +1,91 @@
+/**
+ * Every metric that a node shows, but for those of its process: one table, from which the page at `/metrics` and docs/metrics.md
+ * are made. Names and units follow Prometheus: seconds, bytes, `_total` for what only grows.
+ */
+
+export interface MetricEntry {
+  readonly kind: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly meaning: string;
+}
+
+const counter = (meaning: string, ...labels: string[]): MetricEntry => ({ kind: "counter", labels, meaning });
+const gauge = (meaning: string, ...labels: string[]): MetricEntry => ({ kind: "gauge", labels, meaning });
+const histogram = (meaning: string, ...labels: string[]): MetricEntry => ({ kind: "histogram", labels, meaning });
+
+export const METRICS = {
+  moonport_node_info: gauge(
+    "Always 1: which version, which life of the node, which bucket.",
+    "version",
+    "session",
+    "bucket",
+  ),
+  moonport_writes_land: gauge("1 while a write has landed within HEALTH_LANDED_MS, else 0: what /readyz says."),
+  moonport_since_landed_seconds: gauge("Since the last write landed, a flight's or a probe's."),
+  moonport_load_faults: gauge("Files of classes and units that do not load; their last good versions serve."),
+
+  moonport_calls_total: counter(
+    "Calls of methods by how they ended: ok, class_error for a code of the class's own, or a code of the error table. A call without app, class or method named none that there is. Calls of a unit count when they return to it.",
+    "app",
+    "class",
+    "method",
+    "outcome",
+  ),
+  moonport_call_duration_seconds: histogram(
+    "From a call's arrival at the node to its answer, mailbox, method and gate together.",
+    "app",
+    "class",
+  ),
+  moonport_unit_requests_total: counter(
+    "Requests of units by how they ended, as calls; ok whatever status the unit gave.",
+    "app",
+    "unit",
+    "outcome",
+  ),
+  moonport_unit_duration_seconds: histogram(
+    "From a unit's request to its response, until all it did is durable.",
+    "app",
+    "unit",
+  ),
+  moonport_units_running: gauge("Units running now."),
+  moonport_mailbox_calls: gauge("Calls that wait in mailboxes now, of all objects together."),
+  moonport_gate_replies: gauge("Finished replies that wait for a flight now."),
+  moonport_gate_wait_seconds: histogram(
+    "How long finished replies waited for their flight. Those that need not wait do not count.",
+  ),
+
+  moonport_flights_landed_total: counter(
+    "Flights that landed, by what they carried: segment, snapshot, tombstone.",
+    "carried",
+  ),
+  moonport_flight_bytes_total: counter("What landed flights carried, bytes, by what it was.", "carried"),
+  moonport_flight_landing_seconds: histogram("From the oldest commit that a flight carried to its landing."),
+  moonport_flight_failures_total: counter("Tries of flights that failed. Each is tried again."),
+  moonport_residencies_broken_total: counter(
+    "Objects that were closed in doubt: a failed commit, a lost ownership, a broken file.",
+  ),
+
+  moonport_bucket_requests_total: counter(
+    "Requests to an S3 bucket by kind, every try: what the store bills. The embedded bucket has none.",
+    "kind",
+  ),
+  moonport_bucket_failures_total: counter(
+    "Of those, how many were refused, failed or lost. A lost condition and an absent key are answers.",
+  ),
+  moonport_bucket_throttled_total: counter("Of those, how many because the store asked for fewer."),
+  moonport_bucket_bytes_total: counter(
+    "Bodies of requests to an S3 bucket, by direction: sent, received.",
+    "direction",
+  ),
+
+  moonport_residents: gauge("Objects in memory."),
+  moonport_open_files: gauge("Of those, how many have their file open."),
+
+  moonport_subscriptions: gauge("Subscriptions and live views."),
+  moonport_watched_objects: gauge("Objects that have any."),
+  moonport_sockets: gauge("Open WebSockets."),
+  moonport_socket_calls: gauge("Calls under way on them."),
+  moonport_http_connections: gauge("Open connections, WebSockets included."),
+} as const satisfies Record<string, MetricEntry>;
+
+export type MetricName = keyof typeof METRICS;
