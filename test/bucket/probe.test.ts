@@ -1,5 +1,12 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Bucket, BucketObject, BucketWrite, ListPage, WriteOutcome } from "../../src/bucket/bucket.js";
+import {
+  type Bucket,
+  type BucketObject,
+  type BucketWrite,
+  bucketError,
+  type ListPage,
+  type WriteOutcome,
+} from "../../src/bucket/bucket.js";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { probeBucket } from "../../src/bucket/probe.js";
 import type { ProbeCheck } from "../../src/bucket/probe-check.js";
@@ -46,6 +53,28 @@ class LetsTwoWin extends Honest {
     const races = writes[0]?.key.endsWith("/race");
     if (races && outcome.kind === "lost" && this.#racers++ === 0) return { kind: "landed", versions: ["999"] };
     return outcome;
+  }
+}
+
+type RivalEnd = "serve" | "doubt" | "overwrite" | "refuse" | "forbid";
+
+/** What happens to each of eight creates of one key, the first to come first. */
+class RushesRivals extends Honest {
+  readonly #ends: readonly RivalEnd[];
+  #racers = 0;
+
+  constructor(ends: readonly RivalEnd[]) {
+    super();
+    this.#ends = ends;
+  }
+
+  override async write(writes: readonly BucketWrite[]): Promise<WriteOutcome> {
+    if (!writes[0]?.key.endsWith("/race")) return super.write(writes);
+    const end = this.#ends[this.#racers++] ?? "serve";
+    if (end === "serve") return super.write(writes);
+    if (end === "overwrite") await super.write(writes.map(({ key, bytes }) => ({ key, bytes })));
+    const outcome = end === "refuse" || end === "forbid" ? "refused" : "unknown";
+    throw bucketError(outcome, "not now", { details: { needsOperator: end === "forbid" } });
   }
 }
 
@@ -144,6 +173,29 @@ describe("the start-up probe", () => {
       details: { check: "create" },
       cause: { code: "bucket_failed" },
     });
+  });
+
+  test("rivals that are refused or in doubt have not won, as long as one has and its bytes stand", async () => {
+    await probeBucket(await started(new RushesRivals(["serve", "doubt", "refuse"])), world);
+    await probeBucket(await started(new RushesRivals(["refuse", "doubt", "serve"])), world);
+  });
+
+  test("a rival in doubt whose bytes stand beside a winner's version is a second winner", async () => {
+    const bucket = await started(new RushesRivals(["serve", "overwrite"]));
+    await expect(probeBucket(bucket, world)).rejects.toMatchObject({
+      code: "bucket_unusable",
+      details: { check: "one_winner" },
+    });
+  });
+
+  test("where no rival has won because the store was in trouble, it did not answer; a right that lacks is for an operator", async () => {
+    const away = await started(new RushesRivals(Array.from({ length: 8 }, () => "refuse" as const)));
+    await expect(probeBucket(away, world)).rejects.toMatchObject({
+      code: "bucket_failed",
+      details: { check: "one_winner" },
+    });
+    const forbidden = await started(new RushesRivals(["serve", "forbid"]));
+    await expect(probeBucket(forbidden, world)).rejects.toMatchObject({ code: "bucket_unusable" });
   });
 
   test("after a failure it still removes its keys", async () => {
