@@ -10,7 +10,7 @@ import { type Family, readPage } from "./page-reader.js";
 const TILL = `
   local Till = class "Till"
   function Till:put(n)
-    if n < 0 then error { code = "too_" .. -n, message = "less than nothing" } end
+    if n < 0 then error { code = n == -1 and "mailbox_full" or "too_low", message = "less than nothing" } end
     if n == 0 then error("plain") end
     state.store.set("n", n)
     return n
