@@ -200,11 +200,9 @@ export class CallIds {
     const [first, firstMs] = this.#database.kernel("SELECT n, at_ms FROM _mp_reply ORDER BY n LIMIT 1").get() ?? [];
     // Mostly nothing is due: then one row tells.
     if (first === undefined || (Number(first) > keptAbove && Number(firstMs) >= keptSinceMs)) return undefined;
-    // The newest row stays: it says where the numbers go on, and how new ids have been.
-    const end = Math.min(written, Number(first) + PRUNE_RECORDS);
     const row = this.#database
       .kernel("SELECT n, at_ms, newest_ms FROM _mp_reply WHERE n < ? AND (n <= ? OR at_ms < ?) ORDER BY n DESC LIMIT 1")
-      .get(end, keptAbove, keptSinceMs);
+      .get(Number(first) + PRUNE_RECORDS, keptAbove, keptSinceMs);
     return row && { through: Number(row[0]), atMs: Number(row[1]), newestMs: Number(row[2]) };
   }
 

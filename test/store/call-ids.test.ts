@@ -158,6 +158,36 @@ describe("call ids", () => {
     }
   });
 
+  test("may all be deleted, and go on afterwards", () => {
+    const file = new ObjectFile({ CALL_ID_RETENTION_MS: 1_000 });
+    for (let n = 1; n <= 3; n++) record(file, n, { id: idAt(n) });
+    file.call(() => file.tables.callIds.prune(2_000));
+    expect(file.tables.callIds.count).toBe(0);
+    for (const ms of [2_000, 3_000]) {
+      record(file, ms, { id: idAt(ms) }, { id: `text ${ms}` });
+      file.reopen();
+      const ids = [idAt(3), idAt(ms), `text ${ms}`, "text 2000"];
+      expect(ids.map((id) => lookup(file, id).kind)).toEqual(["expired", "hit", "hit", "hit"]);
+    }
+  });
+
+  test("are kept as long as they should be when the clock steps back", () => {
+    const file = new ObjectFile({ CALL_ID_RETENTION_MS: 10_000 });
+    for (const atMs of [80_000, 100_000, 50_000, 101_000]) record(file, atMs, { id: `at ${atMs}` });
+    file.call(() => file.tables.callIds.prune(101_000));
+    const kinds = [80_000, 100_000, 50_000, 101_000].map((atMs) => lookup(file, `at ${atMs}`).kind);
+    expect(kinds).toEqual(["unknown", "hit", "hit", "hit"]);
+  });
+
+  test("that are deleted are not looked for", () => {
+    const file = new ObjectFile({ CALL_ID_RETENTION_MS: 1_000 });
+    record(file, 1, { id: idAt(1) });
+    record(file, 3_000, { id: idAt(3_000) });
+    file.call(() => file.tables.callIds.prune(3_000));
+    damage(file, "true");
+    expect(lookup(file, idAt(1)).kind).toBe("expired");
+  });
+
   test("far ahead of the clock are kept as long as others, and do not make others expired", () => {
     const file = new ObjectFile({ CALL_ID_RETENTION_MS: 10_000 });
     const far = idAt(100_000 + 2 * CALL_ID_AHEAD_MS);
