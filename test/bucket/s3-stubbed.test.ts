@@ -308,6 +308,8 @@ describe("an upload in parts", () => {
   test("that a dead node left is given up when it is stale, and one that may live is not", async () => {
     const stub = await stubWith();
     const { CreateMultipartUploadCommand, S3Client } = await import("@aws-sdk/client-s3");
+    // The SDK's word on Node's version, which a bucket's own opening keeps from users.
+    vi.stubEnv("AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED", "true");
     const client = new S3Client({ endpoint: stub.endpoint, forcePathStyle: true });
     onTestFinished(() => client.destroy());
     const begin = (Key: string) => client.send(new CreateMultipartUploadCommand({ Bucket: NAME, Key }));
@@ -328,6 +330,8 @@ describe("an upload in parts", () => {
       expect(keys()).toEqual(left);
     };
     await swept(3_600_000, ["ours/left", "ours/left too", "theirs/left"]);
+    // Another node that sweeps at the same time may be faster.
+    stub.next("abort_upload", { status: 404, code: "NoSuchUpload", applies: true });
     await swept(2 * 86_400_000, ["theirs/left"]);
   });
 });

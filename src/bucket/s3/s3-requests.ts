@@ -15,6 +15,7 @@ import type { S3Location } from "./s3-location.js";
 export type RequestWorld = Pick<World, "clock" | "timers" | "random">;
 export type RequestSettings = GateSettings & Pick<Settings, "BUCKET_TRIES_MAX">;
 
+const NOT_FOUND = 404;
 const FIRST_PAUSE_MS = 50;
 const PAUSE_MAX_MS = 1_000;
 
@@ -119,6 +120,7 @@ export class S3Requests {
 /** Nothing was asked of the store, or it may answer otherwise next time. */
 function mayHelpToRepeat(error: unknown): boolean {
   if (!(error instanceof S3RequestFailed)) return false;
-  const { kind, needsOperator } = error.failure;
-  return kind !== "absent" && kind !== "condition" && needsOperator !== true;
+  const { kind, status, needsOperator } = error.failure;
+  // What is not there, a key or an upload, will not be there at the next try.
+  return kind !== "condition" && status !== NOT_FOUND && needsOperator !== true;
 }

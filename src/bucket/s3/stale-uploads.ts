@@ -7,6 +7,7 @@
 import type { Settings } from "../../settings/settings.js";
 import type { Timer, World } from "../../world/world.js";
 import type { PendingUpload, S3Api } from "./s3-api.js";
+import { S3RequestFailed } from "./s3-failure.js";
 import type { S3Requests } from "./s3-requests.js";
 
 const SWEEP_INTERVAL_MS = 3_600_000;
@@ -63,6 +64,15 @@ export class StaleUploads {
     }
   }
 
+  async #giveUp(key: string, id: string): Promise<void> {
+    try {
+      await this.#requests.repeated("abort_upload", (call) => this.#api.abortUpload(key, id, call));
+    } catch (error) {
+      // Nodes that start together sweep together: another one was faster.
+      if (!(error instanceof S3RequestFailed) || error.failure.code !== "NoSuchUpload") throw error;
+    }
+  }
+
   async #giveUpStale(): Promise<void> {
     let after: PendingUpload | undefined;
     for (let page = 0; page < PAGES_MAX && !this.#stopped; page += 1) {
@@ -73,7 +83,7 @@ export class StaleUploads {
       for (const { key, id, begunMs } of uploads) {
         if (this.#stopped) return;
         if (storeNowMs - begunMs < this.#staleMs) continue;
-        await this.#requests.repeated("abort_upload", (call) => this.#api.abortUpload(key, id, call));
+        await this.#giveUp(key, id);
       }
       after = uploads.at(-1);
       if (!more || after === undefined) return;
