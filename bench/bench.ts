@@ -5,7 +5,7 @@
  */
 import { loadavg, tmpdir } from "node:os";
 import path from "node:path";
-import { Command, InvalidArgumentError } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { Activations } from "./groups/activation.js";
 import { BucketPuts } from "./groups/bucket.js";
 import { Calls } from "./groups/calls.js";
@@ -13,6 +13,8 @@ import { Doors } from "./groups/doors.js";
 import { Floors } from "./groups/floors.js";
 import { LuaRows } from "./groups/lua.js";
 import { measureMemory, memoryRows } from "./groups/memory.js";
+import { S3Cost } from "./groups/s3-cost.js";
+import { measureS3Idle, S3_IDLE_ROW } from "./groups/s3-idle.js";
 import { Slices } from "./groups/slices.js";
 import { measureSubscribers, subscribersRow } from "./groups/subscribers.js";
 import { Units } from "./groups/units.js";
@@ -21,12 +23,15 @@ import { BENCH_FOLDER } from "./support/bench-node.js";
 import type { Amount, Case, Group } from "./support/case.js";
 import { type Figures, figuresOf, type Round, type RoundBounds } from "./support/measure.js";
 import { machine, type Report, resultsOf, tableOf, writeReport } from "./support/report.js";
+import { S3_PRICES } from "./support/s3-prices.js";
+import { S3Server, type S3Store } from "./support/s3-server.js";
 
 interface Options {
   readonly quick: boolean;
   readonly only: readonly string[];
   readonly floors: boolean;
   readonly peers: boolean;
+  readonly s3?: S3Store;
   readonly rounds?: number;
   readonly roundMs?: number;
   readonly folder: string;
@@ -61,10 +66,24 @@ const QUICK: Plan = {
   events: 10,
 };
 
+/** What a run came to. */
+type Measured = Pick<Report, "peers" | "rows" | "amounts">;
+
 async function main(options: Options): Promise<void> {
   const startedMs = performance.now();
   const takenAt = new Date().toISOString();
   const [loadBefore = 0] = loadavg();
+  const { s3 } = options;
+  const measured = s3 === undefined ? await measureKernel(options) : await measureS3(options, new S3Server(s3));
+  const seconds = (performance.now() - startedMs) / 1_000;
+  const report: Report = { takenAt, seconds, machine: machine(), loadBefore, ...measured };
+  say("");
+  process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : `${tableOf(report)}\n`);
+  const file = writeReport(options.results, report);
+  process.stderr.write(`written to ${path.relative(process.cwd(), file)}\n`);
+}
+
+async function measureKernel(options: Options): Promise<Measured> {
   const plan = planOf(options);
   const peers = new Peers(options.folder);
   // Activation comes first: in a process that has had thousands of files open, opening one costs three times as much.
@@ -101,14 +120,34 @@ async function main(options: Options): Promise<void> {
     say(subscribers.name);
     amounts.push(...(await measureSubscribers(options.folder, subscribers)));
   }
-  const seconds = (performance.now() - startedMs) / 1_000;
   const rows = resultsOf(all, figures);
   const versions = peers.versions(rows.filter(({ isPeer }) => isPeer).map(({ name }) => name));
-  const report: Report = { takenAt, seconds, machine: machine(), loadBefore, peers: versions, rows, amounts };
-  say("");
-  process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : `${tableOf(report)}\n`);
-  const file = writeReport(options.results, report);
-  process.stderr.write(`written to ${path.relative(process.cwd(), file)}\n`);
+  return { peers: versions, rows, amounts };
+}
+
+/** On a server of the run's own, which ends with it. */
+async function measureS3(options: Options, server: S3Server): Promise<Measured> {
+  const group = new S3Cost(options.folder, server);
+  const names = new Set([...group.cases, S3_IDLE_ROW].map(({ name }) => name));
+  const selected = selectedOf(group.cases, options, names);
+  const isIdleAsked = isAsked(S3_IDLE_ROW, options, names);
+  if (selected.size === 0 && !isIdleAsked) throw unknownRow(options.only, [...group.cases, S3_IDLE_ROW]);
+  try {
+    say("starting an S3 server");
+    const figures = await runPass([group], selected, planOf(options));
+    const amounts = group.amounts();
+    if (isIdleAsked) {
+      say(S3_IDLE_ROW.name);
+      amounts.push(await measureS3Idle(options.folder, server));
+    }
+    return {
+      peers: [`bucket requests at the list prices of ${S3_PRICES.name}`],
+      rows: resultsOf(group.cases, figures),
+      amounts,
+    };
+  } finally {
+    await server.stop();
+  }
 }
 
 function planOf({ quick, rounds, roundMs }: Options): Plan {
@@ -173,7 +212,7 @@ function isAsked(
   return only.some((part) => (names.has(part) ? name === part : isMeant(part)));
 }
 
-function unknownRow(only: readonly string[], all: readonly Case[]): Error {
+function unknownRow(only: readonly string[], all: readonly Pick<Case, "name">[]): Error {
   if (only.length === 0) return new Error("no other product is installed here");
   return new Error(`no row is called ${only.join(" or ")}; there are:\n  ${all.map(({ name }) => name).join("\n  ")}`);
 }
@@ -197,6 +236,14 @@ const program = new Command("bench")
   .option("--only <name...>", "rows whose name holds one of these, with their floors", [])
   .option("--no-floors", "without the floors: for a profiler")
   .option("--peers", "the same work on workerd and Redis, where they are installed, and our rows that do it", false)
+  .addOption(
+    new Option(
+      "--s3 [store]",
+      "only the rows on a real S3 server (Ceph's gateway), which is started for the run; it keeps objects in memory, or in a file",
+    )
+      .choices(["memstore", "bluestore"])
+      .preset("memstore"),
+  )
   .option("--rounds <count>", "rounds of each row", positive)
   .option("--round-ms <ms>", "length of a round, milliseconds", positive)
   .option("--folder <path>", "where scratch folders are made; the disk under it is what is measured", tmpdir())

@@ -44,12 +44,19 @@ export class BenchNode {
     this.bucket = parts.bucket;
   }
 
-  /** @param folder holds `data` and `bucket.sqlite`, from this life and earlier ones */
-  static async open(folder: string, overrides: Readonly<Record<string, number>> = {}): Promise<BenchNode> {
+  /**
+   * @param folder holds `data` and `bucket.sqlite`, from this life and earlier ones
+   * @param bucketUrl in place of the file
+   */
+  static async open(
+    folder: string,
+    overrides: Readonly<Record<string, number>> = {},
+    bucketUrl = `sqlite:${path.join(folder, "bucket.sqlite")}`,
+  ): Promise<BenchNode> {
     const data = path.join(folder, "data");
     const world = realWorld(data, silentLogger);
     const settings = resolveSettings(overrides);
-    const bucket = openBucket(`sqlite:${path.join(folder, "bucket.sqlite")}`, world, settings);
+    const bucket = openBucket(bucketUrl, world, settings);
     const node = await MoonportNode.open({
       world,
       bucket,

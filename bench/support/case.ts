@@ -27,6 +27,8 @@ export interface Amount {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
+  /** After the point, where they are shown. Default 1. */
+  readonly digits?: number;
   readonly note: string;
 }
 

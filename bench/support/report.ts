@@ -84,7 +84,9 @@ export function tableOf(report: Report): string {
   const floors = report.rows.filter((row) => row.isFloor).map(line);
   const peers = report.rows.filter((row) => row.isPeer).map(line);
   const rows = report.rows.filter((row) => !row.isFloor && !row.isPeer).map(line);
-  const amounts = report.amounts.map(({ name, value, unit, note }) => `${name}: ${value.toFixed(1)} ${unit} (${note})`);
+  const amounts = report.amounts.map(
+    ({ name, value, unit, digits = 1, note }) => `${name}: ${value.toFixed(digits)} ${unit} (${note})`,
+  );
   const { cpu, cores, node } = report.machine;
   return [
     ...report.peers,
