@@ -17,6 +17,7 @@ const STRIDE = 617;
 /** A flight takes some milliseconds, and compactions have to come round. */
 const ROUND_MS_MIN = 2_000;
 const WARM_UP_WRITES = 640;
+const HOT_IN_FLIGHT = [1, 64] as const;
 const FLUSHES_MS = [0, 50] as const;
 /** Flights under way at once, as a node bounds them. */
 const FLIGHTS = 32;
@@ -31,6 +32,7 @@ interface Row {
 /** What the measured rounds of a row asked of the bucket. */
 interface Asked {
   writes: number;
+  flights: number;
   requests: RequestCounts | undefined;
 }
 
@@ -41,7 +43,6 @@ export class S3Cost implements Group {
   readonly #folders: string[] = [];
   readonly #nodes = new Map<number, BenchNode>();
   readonly #asked = new Map<string, Asked>();
-  readonly #hot = workObject("hot");
   readonly #many = workObjects("many", OBJECTS);
   /** Mean body of a PUT, by writes in flight on the hot object. */
   readonly #putBytes = new Map<number, number>();
@@ -57,12 +58,14 @@ export class S3Cost implements Group {
     const names = selected.map(({ name }) => name);
     for (const flushMs of FLUSHES_MS) {
       const node = await this.#openNode(flushMs);
-      await writeAll(node, new Array<ObjectIdentity>(WARM_UP_WRITES).fill(this.#hot));
+      for (const inFlight of HOT_IN_FLIGHT) {
+        await writeAll(node, new Array<ObjectIdentity>(WARM_UP_WRITES).fill(hotObject(inFlight)));
+      }
       if (rowsOf(flushMs).some(({ name, spread }) => spread === "1000" && names.includes(name))) {
         await writeAll(node, this.#many);
       }
     }
-    for (const inFlight of [1, 64]) this.#putBytes.set(inFlight, await this.#measurePutBytes(inFlight));
+    for (const inFlight of HOT_IN_FLIGHT) this.#putBytes.set(inFlight, await this.#measurePutBytes(inFlight));
   }
 
   async close(): Promise<void> {
@@ -72,8 +75,8 @@ export class S3Cost implements Group {
 
   /** Of the rows that have run. */
   amounts(): Amount[] {
-    return [...this.#asked].flatMap(([name, { writes, requests }]) =>
-      requests === undefined ? [] : [priceOf(name, writes, requests)],
+    return [...this.#asked].flatMap(([name, { writes, flights, requests }]) =>
+      requests === undefined ? [] : [priceOf(name, writes, flights, requests)],
     );
   }
 
@@ -103,17 +106,18 @@ export class S3Cost implements Group {
 
   async #round({ name, spread, inFlight, flushMs }: Row, bounds: RoundBounds): Promise<Round> {
     const node = this.#node(flushMs);
-    const before = requestsOf(node);
+    const [before, flightsBefore] = [requestsOf(node), flightsOf(node)];
     const at = (index: number): ObjectIdentity =>
-      spread === "hot" ? this.#hot : (this.#many[(index * STRIDE) % OBJECTS] as ObjectIdentity);
+      spread === "hot" ? hotObject(inFlight) : (this.#many[(index * STRIDE) % OBJECTS] as ObjectIdentity);
     const round = await roundOfCalls(bounds, inFlight, (index) => node.write(at(index), index));
     const asked = this.#asked.get(name);
     // The first round warms up.
-    if (asked === undefined) this.#asked.set(name, { writes: 0, requests: undefined });
+    if (asked === undefined) this.#asked.set(name, { writes: 0, flights: 0, requests: undefined });
     else {
       const requests = requestsBetween(before, requestsOf(node));
       asked.requests = asked.requests === undefined ? requests : requestsSum(asked.requests, requests);
       asked.writes += round.calls;
+      asked.flights += flightsOf(node) - flightsBefore;
     }
     return round;
   }
@@ -121,7 +125,7 @@ export class S3Cost implements Group {
   async #measurePutBytes(inFlight: number): Promise<number> {
     const node = this.#node(0);
     const before = requestsOf(node);
-    await roundOfCalls({ ms: 1_000, calls: 10_000 }, inFlight, (index) => node.write(this.#hot, index));
+    await roundOfCalls({ ms: 1_000, calls: 10_000 }, inFlight, (index) => node.write(hotObject(inFlight), index));
     const { bytesSent, put } = requestsBetween(before, requestsOf(node));
     return Math.round(bytesSent / put);
   }
@@ -152,6 +156,11 @@ function rowsOf(flushMs: Row["flushMs"]): Row[] {
   ];
 }
 
+/** One for each row: what a row leaves in a manifest decides when the next one compacts. */
+function hotObject(inFlight: number): ObjectIdentity {
+  return workObject(`hot-${inFlight}`);
+}
+
 /** On one object a write waits for a flight; over many, flights share what the server can take. */
 function floorsOf({ spread, inFlight }: Row): Comparison[] {
   if (spread === "hot") return [{ figure: "p50", floors: [putName(inFlight, 1)] }];
@@ -163,7 +172,7 @@ function putName(writes: number, inFlight: number): string {
   return `s3 put as for ${writes} write${writes === 1 ? "" : "s"}${flights}`;
 }
 
-function priceOf(name: string, writes: number, requests: RequestCounts): Amount {
+function priceOf(name: string, writes: number, flights: number, requests: RequestCounts): Amount {
   const kinds = kindsText(requests, (count) => (count / writes) * 1_000);
   const kilobytes = requests.bytesSent / requests.put / 1_024;
   return {
@@ -171,8 +180,12 @@ function priceOf(name: string, writes: number, requests: RequestCounts): Amount 
     value: (dollarsFor(requests) / writes) * 1_000_000,
     digits: 3,
     unit: "dollars",
-    note: `requests per 1,000: ${kinds}; ${kilobytes.toFixed(1)} KB a PUT; ${requests.errors} failed`,
+    note: `requests per 1,000: ${kinds}; ${(writes / flights).toFixed(1)} writes a flight; ${kilobytes.toFixed(1)} KB a PUT; ${requests.errors} failed`,
   };
+}
+
+function flightsOf({ node }: BenchNode): number {
+  return Object.values(node.counters.flights).reduce((sum, { landed }) => sum + landed, 0);
 }
 
 /** @throws Error for a bucket that counts none */
