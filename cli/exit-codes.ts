@@ -1,4 +1,8 @@
 /** What the exit codes mean; the table of src/errors.ts says which error has which, and a test holds the two together. */
+
+/** No error: `moonport verify` did its work, and that is what it found. */
+export const EXIT_DAMAGED = 9;
+
 export const EXIT_CODES: Readonly<Record<number, string>> = {
   0: "done",
   1: "a fault in Moonport itself",
@@ -9,6 +13,7 @@ export const EXIT_CODES: Readonly<Record<number, string>> = {
   6: "the outcome is unknown: ask again with the same --id",
   7: "storage or configuration needs attention",
   8: "the data folder or the address is in use",
+  [EXIT_DAMAGED]: "verify found objects that cannot be restored",
 };
 
 export function exitCodesHelp(): string {

@@ -17,6 +17,7 @@ import { addSubscribe } from "./commands/subscribe.js";
 import { addTest } from "./commands/test.js";
 import { addToken } from "./commands/token.js";
 import { addUnit } from "./commands/unit.js";
+import { addVerify } from "./commands/verify.js";
 import { addSharedFlags } from "./context.js";
 import { exitCodesHelp } from "./exit-codes.js";
 import { packageVersion } from "./package-root.js";
@@ -42,6 +43,6 @@ ${exitCodesHelp()}`,
   addSharedFlags(program);
   for (const add of [addNew, addDev, addCheck, addTest, addStart]) add(program);
   for (const add of [addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy]) add(program);
-  for (const add of [addSubscribe, addQuarantine, addClasses, addSettings, addToken]) add(program);
+  for (const add of [addSubscribe, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
   return program;
 }

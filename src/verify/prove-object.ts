@@ -62,6 +62,7 @@ export async function proveObject(parts: ProofParts, object: ObjectIdentity, key
   for (let reading = 1; ; reading++) {
     const outcome = await new Reading(parts, object, keys).run();
     if (outcome.kind === "proof") return outcome.proof;
+    if (parts.signal?.aborted === true) return { kind: "stopped" };
     if (reading === READINGS_MAX) return { kind: "unread", reason: outcome.reason };
     if (outcome.kind === "moved") continue;
     const { random } = parts.world;

@@ -105,12 +105,10 @@ class Lot {
     this.keys = keys;
   }
 
-  /** Of the object whose key it is; nothing for a key that no object can have. */
+  /** Of the object whose key it seems to be, which {@link take} decides; nothing for a key that no object can have. */
   static of(key: string): Lot | undefined {
     const object = objectNamedBy(key);
-    if (object === undefined) return undefined;
-    const keys = new ObjectKeys(object);
-    return key.startsWith(keys.prefix) ? new Lot(object, keys) : undefined;
+    return object && new Lot(object, new ObjectKeys(object));
   }
 
   get isFull(): boolean {

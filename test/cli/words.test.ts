@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EXIT_CODES } from "../../cli/exit-codes.js";
+import { EXIT_CODES, EXIT_DAMAGED } from "../../cli/exit-codes.js";
 import { tableOf } from "../../cli/table.js";
 import { argumentOf, objectOf, sqlParameterOf } from "../../cli/words.js";
 import { CLASS_ERROR, ERROR_CODES } from "../../src/errors.js";
@@ -43,7 +43,7 @@ describe("words of a command line", () => {
 
 describe("exit codes", () => {
   it("are all explained, and all explained ones exist", () => {
-    const given = new Set([0, CLASS_ERROR.exit, ...Object.values(ERROR_CODES).map(({ exit }) => exit)]);
+    const given = new Set([0, EXIT_DAMAGED, CLASS_ERROR.exit, ...Object.values(ERROR_CODES).map(({ exit }) => exit)]);
     expect([...given].sort()).toEqual(Object.keys(EXIT_CODES).map(Number).sort());
   });
 });

@@ -46,7 +46,9 @@ export function verifying(node: VirtualNode, world: VirtualWorld, how: HowToVeri
 }
 
 /** What a report says of a bucket in which nothing is wrong and nothing left over. */
-export function wellWith(objects: Partial<Record<"restorable" | "unwritten" | "destroyed", number>>): object {
+export function wellWith(
+  objects: Partial<Record<"restorable" | "unwritten" | "destroyed", number>>,
+): Record<keyof VerifyReport, unknown> {
   const none = { count: 0, first: [] };
   const counts = { restorable: 0, unwritten: 0, destroyed: 0, ...objects };
   return {

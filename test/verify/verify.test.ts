@@ -375,6 +375,14 @@ describe("what is left over", () => {
     for (let n = 0; n < 6_000; n++) put(node, keys.segment({ epoch: 0, fromSeq: n, toSeq: n }), new Uint8Array(2));
     const report = await verified(node, { jobs: 3 });
     expect(report).toMatchObject({ objects: 1, restorable: 1, garbage: { bodies: 6_000, bytes: 12_000 } });
+    const lots = await node.time.until(all(walk(node.bucket, { kind: "all" })));
+    const sizes = lots.map((seen) => (seen.kind === "object" ? [seen.bodies.length, seen.isLast] : []));
+    // One body is the manifest's own.
+    expect(sizes).toEqual([
+      [2_500, false],
+      [2_500, false],
+      [1_001, true],
+    ]);
   });
 });
 
@@ -422,6 +430,12 @@ describe("a bucket that does not answer", () => {
     return MoonportError.of("bucket_failed", "the store is away", { details: { outcome: "refused" } });
   }
 });
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
 
 function readerOf(bucket: MemoryBucket): BucketReader {
   return {
