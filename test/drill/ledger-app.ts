@@ -7,7 +7,7 @@ const LEDGER = path.join(import.meta.dirname, "..", "fixtures", "classes", "Ledg
 
 /** Makes `folder` an app's folder, and returns it. */
 export function ledgerApp(folder = temporaryFolder()): string {
-  fs.mkdirSync(path.join(folder, "classes"));
+  fs.mkdirSync(path.join(folder, "classes"), { recursive: true });
   fs.copyFileSync(LEDGER, path.join(folder, "classes", "Ledger.lua"));
   return folder;
 }

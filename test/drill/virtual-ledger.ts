@@ -6,22 +6,23 @@
  * there is a point between any two awaits that something outside the code resolves.
  */
 import { createHash } from "node:crypto";
-import { isDeepStrictEqual } from "node:util";
 import type { AppSource } from "../../src/app-source.js";
-import type { Bucket } from "../../src/bucket/bucket.js";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import type { BucketOperation, Fault } from "../../src/bucket/memory-faults.js";
 import { MoonportError } from "../../src/errors.js";
 import { identityOf } from "../../src/identity.js";
 import { MoonportNode } from "../../src/node.js";
 import type { CallReply } from "../../src/node-api.js";
+import type { Observation } from "../../src/observation.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld, WorldRevoked } from "../../src/testing/virtual-world.js";
 import type { PlainValue } from "../../src/values.js";
 import type { Timer } from "../../src/world/world.js";
-import { argumentsOf, eventsAfter, LedgerBroken, type LedgerCall, LedgerHistory } from "./ledger-model.js";
+import { cutWith } from "./cut-bucket.js";
+import { argumentsOf, LedgerBroken, type LedgerCall, LedgerHistory } from "./ledger-model.js";
 import { callOf, type Draft } from "./ledger-plans.js";
+import { SeenEvents } from "./seen-events.js";
 
 export const KEYS = ["a", "b", "c"] as const;
 
@@ -117,7 +118,7 @@ class Player {
   readonly #time = new CountedTime();
   readonly #bucket: MemoryBucket;
   readonly #histories = KEYS.map((key) => new LedgerHistory(`Ledger/${key}`));
-  readonly #events = new Map<string, PlainValue>();
+  readonly #events = new SeenEvents();
   readonly #trace: string[] = [];
   #world: VirtualWorld;
   #node: MoonportNode | undefined;
@@ -160,11 +161,11 @@ class Player {
     await this.#time.advance(SETTLED_MS);
     await this.#open();
     for (const [index, history] of this.#histories.entries()) {
-      this.#checkEvents(index, history.check(await this.#everything(index)));
+      this.#check(index, await this.#everything(index));
       const again = history.calls.filter(({ callId }) => callId !== undefined);
       // One at a time: a mailbox may be as short as two.
       for (const call of again) await this.#settle(index, call);
-      this.#checkEvents(index, history.check(await this.#everything(index)));
+      this.#check(index, await this.#everything(index));
     }
     await this.#stop();
   }
@@ -219,7 +220,7 @@ class Player {
         onClassError: "refuse",
         observer: (observation) => {
           this.#note(JSON.stringify(observation));
-          if (observation.kind === "event") this.#sawEvent(observation.object, observation.number, observation.data);
+          this.#saw(observation);
         },
       });
       try {
@@ -335,32 +336,16 @@ class Player {
     return this.#node.call({ object, method, args, caller: { kind: "client" }, ...(callId && { callId }) });
   }
 
-  /** Events leave when they are durable (G1), so one that was seen is never replaced by another. */
-  #sawEvent(object: string, number: number, data: PlainValue): void {
-    const before = this.#events.get(`${object} ${number}`);
-    if (before !== undefined && !isDeepStrictEqual(before, data)) {
-      this.#failure ??= new LedgerBroken(`event ${number} of ${object} was ${JSON.stringify(before)}`);
+  #saw(observation: Observation): void {
+    try {
+      this.#events.saw(observation);
+    } catch (broken) {
+      this.#failure ??= broken;
     }
-    this.#events.set(`${object} ${number}`, data);
   }
 
-  /** Every event seen is of a call that is there, under the number that follows from the log. */
-  #checkEvents(index: number, calls: readonly LedgerCall[]): void {
-    let number = 0;
-    for (const call of calls) {
-      for (let own = eventsAfter([call]); own > 0; own--) {
-        number++;
-        const seen = this.#events.get(`default/Ledger/${KEYS[index]} ${number}`);
-        const { tag } = (seen ?? call) as { tag: number };
-        if (tag !== call.tag) throw new LedgerBroken(`event ${number} is of call ${tag}, not of ${call.tag}`);
-      }
-    }
-    for (const name of this.#events.keys()) {
-      const [object, seen] = name.split(" ");
-      if (object === `default/Ledger/${KEYS[index]}` && Number(seen) > number) {
-        throw new LedgerBroken(`event ${name} was told, and its call is lost`);
-      }
-    }
+  #check(index: number, value: PlainValue): void {
+    this.#events.check(`default/Ledger/${KEYS[index]}`, this.#history(index).check(value));
   }
 
   #history(index: number): LedgerHistory {
@@ -380,28 +365,4 @@ class Player {
 
 function assertRetryable(error: unknown): void {
   if (!(error instanceof MoonportError && error.retryable)) throw error;
-}
-
-/** The node's line to its bucket: once cut, no request leaves and no answer arrives. What is on its way still lands. */
-function cutWith(bucket: MemoryBucket, isCut: () => boolean): Bucket {
-  const carry = <T>(request: () => Promise<T>): Promise<T> =>
-    new Promise((resolve, reject) => {
-      if (isCut()) return;
-      request().then(
-        (answer) => isCut() || resolve(answer),
-        (error: unknown) => isCut() || reject(error),
-      );
-    });
-  return {
-    name: bucket.name,
-    atomic: bucket.atomic,
-    start: async () => {},
-    stop: async () => {},
-    get: (key) => carry(() => bucket.get(key)),
-    write: (writes) => carry(() => bucket.write(writes)),
-    writeStream: (key, parts) => carry(() => bucket.writeStream(key, parts)),
-    readStream: (key) => carry(() => bucket.readStream(key)),
-    list: (prefix, options) => carry(() => bucket.list(prefix, options)),
-    delete: (keys) => carry(() => bucket.delete(keys)),
-  };
 }

@@ -6,7 +6,7 @@
  * matches is forwarded as it comes, with its body streamed; connections are kept alive, and `Expect: 100-continue` is the
  * server's to answer. A fault armed by `next` that no request met makes `stop` fail: such a test has tested nothing.
  */
-import { once } from "node:events";
+import { once, setMaxListeners } from "node:events";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -128,6 +128,8 @@ class HttpFaultProxy implements FaultProxy {
 
   constructor({ target }: FaultProxyOptions) {
     this.#target = target;
+    // Each request that is held up waits for it.
+    setMaxListeners(0, this.#stopping.signal);
     this.#server = http.createServer({ keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 });
     this.#server.on("request", (request, response) => this.#take(request, response, false));
     this.#server.on("checkContinue", (request, response) => this.#take(request, response, true));
