@@ -34,7 +34,7 @@ describe("a state as bytes", () => {
   let states: ModelState[] = [];
 
   beforeAll(() => {
-    states = [...statesOf(WIDE["4n-upto3-E5W5"], 1, 30), ...statesOf(WIDE["3n-E5W5-messages"], 2, 20)];
+    states = [...statesOf(WIDE["4n-upto3-E5W5"], 1, 12), ...statesOf(WIDE["3n-E5W5-messages"], 2, 8)];
   });
 
   it("does not tell in which order the slots stand", () => {
@@ -61,11 +61,11 @@ describe("a state as bytes", () => {
   it("has a hash that tells apart what the bytes tell apart", () => {
     const bytes = new Set<string>();
     const hashes = new Set<string>();
-    for (const state of [...states, ...statesOf(SMALL["3n-E2W2"], 3, 200)]) {
+    for (const state of [...states, ...statesOf(SMALL["3n-E2W2"], 3, 100)]) {
       bytes.add(bytesOf(state));
       hashes.add(`${canonical.hashHigh} ${canonical.hashLow}`);
     }
-    expect(bytes.size).toBeGreaterThan(5_000);
+    expect(bytes.size).toBeGreaterThan(2_000);
     expect(hashes.size).toBe(bytes.size);
   });
 });

@@ -20,7 +20,7 @@ const STATES: Record<SmallName, number> = {
   "2n-E3W2-disk": 34_788,
   "3n-E2W1-disk2": 3_936,
   "3n-E2W2-release": 15_747,
-  "4n-E2W2-release": 77_923,
+  "4n-E2W1-release": 8_002,
   "2n-E2W2-release2-thaw": 17_819,
   "3n-E2W2-forgetful": 24_370,
   "2n-E4W1-forgetful-late": 27_959,

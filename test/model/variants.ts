@@ -220,7 +220,7 @@ const CLAIMS: Record<string, Variant> = {
   },
   "the old set is kept at a claim of a clean record": {
     breaks: "C1",
-    world: "4n-E2W2-release",
+    world: "4n-E2W1-release",
     finds: "lost",
     rules: owners.keepingOldSet,
   },
@@ -285,15 +285,15 @@ export interface HarmlessVariant {
 /** Rules taken differently that lose nothing, where they matter most: kept, so that nobody need wonder. */
 export const HARMLESS: Record<string, HarmlessVariant> = {
   "what is covered is dropped, whoever says so (J4)": {
-    worlds: ["3n-E2W2", "2n-E3W2", "3n-E2W2-release"],
+    worlds: ["3n-E2W2", "2n-E3W2"],
     rules: { decideNotice: journals.droppingWhatIsCovered },
   },
   "a gap, as ours answers it, is taken for an acknowledgement (J3)": {
-    worlds: ["3n-E2W2", "3n-E2W3", "2n-E3W2"],
+    worlds: ["3n-E2W3"],
     rules: owners.countingGaps,
   },
   "one CAS claims and completes where the bucket alone released (C1)": {
-    worlds: ["2n-upto2-E2W2-set", "2n-upto2-E2W1-set2-from1", "2n-upto2-E2W1-set-answers"],
+    worlds: ["2n-upto2-E2W1-set2-from1", "2n-upto2-E2W1-set-answers"],
     rules: owners.claimingAtOnce,
     habits: { claimsNameSets: true },
   },
