@@ -3,8 +3,10 @@ import fs from "node:fs";
 import path from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
 import { MoonportError } from "../src/errors.js";
+import { bucketUrlOf } from "../src/folder-bucket.js";
 import { checkAppName, DEFAULT_APP } from "../src/identity.js";
 import { resolveSettings, type Settings, settingsFromEnvironment } from "../src/settings/settings.js";
+import { RealFolder } from "../src/world/real-folder.js";
 import { Output } from "./output.js";
 
 export interface Context {
@@ -47,7 +49,7 @@ export function addSharedFlags(program: Command): void {
     .option("--data <folder>", "the data folder (default: .moonport in the app's folder)")
     .option(
       "--bucket <url>",
-      "where landed writes are kept: sqlite:PATH or memory: (default: a file in the data folder)",
+      "where landed writes are kept: sqlite:PATH, s3://BUCKET/PREFIX or memory: (default: where this data folder's were last, at first a file in it)",
     )
     .option("--node <url>", "a running node, http://HOST:PORT (default: the data folder's own)")
     .option("--token <token>", "sent to a running node; better given as the environment's MOONPORT_TOKEN")
@@ -71,7 +73,7 @@ export function contextOf(command: Command): Context {
     app: flags.app,
     dir,
     data,
-    bucketUrl: flags.bucket ?? `sqlite:${path.join(data, "bucket.db")}`,
+    bucketUrl: bucketUrlOf(new RealFolder(data), flags.bucket),
     nodeUrl: flags.node,
     token: flags.token ?? (process.env.MOONPORT_TOKEN || undefined),
     settings: settingsOf(set),

@@ -6,6 +6,7 @@
 import { openAnnounced } from "../src/announced-node.js";
 import { readAppSource } from "../src/app-source.js";
 import { openBucket } from "../src/bucket/open-bucket.js";
+import { rememberBucket } from "../src/folder-bucket.js";
 import type { MeasuredNode } from "../src/metrics/measured.js";
 import type { NodeApi } from "../src/node-api.js";
 import type { NodeOptions } from "../src/node-options.js";
@@ -66,6 +67,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     options.command,
   );
   const { node } = announced;
+  rememberBucket(world.folder, bucketUrl, world.log);
   return {
     node,
     world,

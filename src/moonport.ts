@@ -24,6 +24,7 @@ import {
   type UnitCall,
 } from "./embed/options.js";
 import { unitRequestOf } from "./embed/unit.js";
+import { bucketUrlOf, rememberBucket } from "./folder-bucket.js";
 import { checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
 import type { ClassInfo, NodeStatus, UnitResponse } from "./node-api.js";
 import { type Doors, openDoors } from "./server/doors.js";
@@ -63,7 +64,7 @@ export class Moonport {
     const dataDir = path.resolve(options.dataDir);
     const world = realWorld(dataDir, loggerOf(options.log));
     const readApp = appReader(app, options);
-    const bucketUrl = options.bucket ?? `sqlite:${path.join(dataDir, "bucket.db")}`;
+    const bucketUrl = bucketUrlOf(world.folder, options.bucket);
     const announced = await openAnnounced(
       {
         world,
@@ -84,6 +85,7 @@ export class Moonport {
       },
       EMBEDDED,
     );
+    rememberBucket(world.folder, bucketUrl, world.log);
     const parts = { app, world, settings, announced, readApp };
     try {
       return new Moonport({ ...parts, doors: listen && (await Moonport.#openDoors(parts, listen)) });

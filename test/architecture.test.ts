@@ -32,7 +32,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["shipping"],
   ["object"],
   ["realtime", "units", "auth"],
-  ["node-options", "node-file", "client", "testing", "metrics"],
+  ["node-options", "node-file", "folder-bucket", "client", "testing", "metrics"],
   ["server", "node"],
   ["announced-node", "app-tests", "app-check", "verify", "embed", "moonport", "index"],
 ];

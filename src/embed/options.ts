@@ -46,7 +46,7 @@ export interface MoonportOptions {
   readonly allowFetch?: readonly string[];
   /** The app's name. Default `default`. */
   readonly app?: string;
-  /** Where landed writes are kept: `sqlite:PATH` or `memory:`. Default: a file in the data folder. */
+  /** Where landed writes are kept: `sqlite:PATH`, `s3://BUCKET/PREFIX` or `memory:`. Default: where this data folder's were last, at first a file in it. */
   readonly bucket?: string;
   /** Bounds, waits and sizes by name; docs/settings.md has them all. The environment is not read. */
   readonly settings?: Readonly<Partial<Record<SettingName, number | string>>>;

@@ -76,6 +76,30 @@ describe("a command without a running node", () => {
     expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
   });
 
+  it("comes back to the bucket that the folder's writes are in, wherever it is called from", async () => {
+    const { cwd } = appWith();
+    const app = { cwd };
+    await cli(app, "call", "Counter/a", "increment", "5", "--bucket", "sqlite:elsewhere.db");
+    expect((await cli(app, "call", "Counter/a", "increment")).stdout).toBe("6\n");
+    expect(fs.existsSync(path.join(cwd, ".moonport", "bucket.db"))).toBe(false);
+    const outside = { cwd: temporaryFolder() };
+    expect((await cli(outside, "call", "Counter/a", "increment", "--dir", cwd)).stdout).toBe("7\n");
+    await cli(app, "call", "Counter/a", "increment", "--bucket", "memory:");
+    expect((await cli(app, "call", "Counter/a", "value")).stdout).toBe("7\n");
+  });
+
+  it("takes another bucket when it is told so, and says that the folder's writes are elsewhere", async () => {
+    const app = appWith();
+    const own = `sqlite:${path.join(app.cwd, ".moonport", "bucket.db")}`;
+    await cli(app, "call", "Counter/a", "increment", "5");
+    const moved = await cli(app, "call", "Counter/a", "increment", "--bucket", "sqlite:other.db");
+    expect(moved.stdout).toBe("1\n");
+    expect(moved.stderr).toContain("the writes of this data folder were in another bucket before, and still are there");
+    expect(moved.stderr).toContain(own);
+    expect((await cli(app, "call", "Counter/a", "value", "--bucket", own)).stdout).toBe("5\n");
+    expect(await cli(app, "call", "Counter/a", "value")).toEqual({ code: 0, stdout: "5\n", stderr: "" });
+  });
+
   it("keeps nothing of a method that failed, and says what the class said", async () => {
     const app = appWith();
     const refused = await cli(app, "call", "Counter/a", "refuse");

@@ -85,6 +85,18 @@ describe("Moonport.open", () => {
     await third.close();
   });
 
+  it("comes back to the bucket that the folder's writes are in, when it is not told of any", async () => {
+    const dataDir = temporaryFolder();
+    const elsewhere = `sqlite:${path.join(temporaryFolder(), "elsewhere.db")}`;
+    const first = await Moonport.open({ dataDir, classes, bucket: elsewhere, log: { level: "silent" } });
+    await first.object<LedgerMethods>("Ledger", "a").add("one");
+    await first.close();
+    const second = await Moonport.open({ dataDir, classes, log: { level: "silent" } });
+    expect(await second.object<LedgerMethods>("Ledger", "a").count()).toBe(1);
+    await second.close();
+    expect(fs.existsSync(path.join(dataDir, "bucket.db"))).toBe(false);
+  });
+
   it("reads an app's folder, and again at reload", async () => {
     const dir = temporaryFolder();
     const file = path.join(dir, "classes", "Ledger.lua");
