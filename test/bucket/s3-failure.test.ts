@@ -121,6 +121,21 @@ describe("no answer", () => {
     expect(outcomeOf(read(thrown, sent as boolean))).toBe(outcome);
   });
 
+  test("is told on one line, and of several addresses by what each said", () => {
+    expect(read(new Error("write EPROTO:\nssl3_get_record:\n")).message).toBe("write EPROTO: ssl3_get_record:");
+    const refused = (address: string): Error => Object.assign(new Error(`connect ${address}`), { syscall: "connect" });
+    const several = Object.assign(new AggregateError([refused("::1"), refused("127.0.0.1")]), { code: "ECONNREFUSED" });
+    expect(read(several).message).toBe("connect ::1; connect 127.0.0.1");
+    expect(read({}).message).toBe("no answer");
+  });
+
+  test("where no connection was made says with whom", () => {
+    const withEndpoint = parseS3Url("s3://my-bucket/p?endpoint=http://127.0.0.1:1");
+    const failure = s3Failure(refusedConnection, { sent: true, wallMs: 0, location: withEndpoint });
+    expect(failure).toMatchObject({ hint: expect.stringContaining("no connection to http://127.0.0.1:1:") });
+    expect(read(refusedConnection)).toMatchObject({ hint: expect.stringContaining("the store of my-bucket") });
+  });
+
   test("because of credentials or a certificate needs an operator, a refused connection may mend itself", () => {
     expect(read(noCredentials, false)).toMatchObject({
       needsOperator: true,

@@ -224,7 +224,7 @@ const CONNECT_CALLS = new Set(["connect", "getaddrinfo"]);
 const TLS_CODE = /^(ERR_TLS_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|EPROTO)/;
 
 function withoutAnswer(error: ThrownBySdk, context: FailureContext): S3Failure {
-  const told: Told = { status: undefined, code: error.code, message: error.message ?? "no answer" };
+  const told: Told = { status: undefined, code: error.code, message: textOf(error) };
   if (isCredentialsError(error)) return { kind: "refused", ...told, hint: NO_CREDENTIALS_HINT, needsOperator: true };
   if (error.code !== undefined && TLS_CODE.test(error.code)) {
     return {
@@ -234,7 +234,21 @@ function withoutAnswer(error: ThrownBySdk, context: FailureContext): S3Failure {
       needsOperator: true,
     };
   }
-  return { kind: !context.sent || neverConnected(error) ? "refused" : "unknown", ...told };
+  if (neverConnected(error)) return { kind: "refused", ...told, hint: unreachableHint(context) };
+  return { kind: context.sent ? "unknown" : "refused", ...told };
+}
+
+/** On one line: OpenSSL's errors end with a line break. An error that stands for several says nothing of its own. */
+function textOf(error: ThrownBySdk): string {
+  const own = error.message?.replace(/\s+/g, " ").trim();
+  if (own !== undefined && own !== "") return own;
+  const all = new Set(error.errors?.map(textOf));
+  return all.size > 0 ? [...all].join("; ") : "no answer";
+}
+
+function unreachableHint({ location }: FailureContext): string {
+  const where = location.endpoint ?? `the store of ${location.bucket}`;
+  return `no connection to ${where}: is the address right, is the store running, may this machine reach it?`;
 }
 
 export const NO_CREDENTIALS_HINT =
