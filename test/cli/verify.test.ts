@@ -165,6 +165,16 @@ describe("moonport verify", () => {
   });
 });
 
+test("moonport verify of a bucket that only an operator can make readable ends with 7", async () => {
+  const stub = await startS3Stub({ buckets: ["closed"] });
+  onTestFinished(() => stub.stop());
+  stub.always("any", { status: 403, code: "InvalidAccessKeyId" });
+  const env = { AWS_ACCESS_KEY_ID: "key", AWS_SECRET_ACCESS_KEY: "secret", AWS_REGION: "us-east-1" };
+  const url = `s3://closed?endpoint=${stub.endpoint}`;
+  const { code, document } = await cliJson({ cwd: temporaryFolder(), env }, "verify", "--bucket", url);
+  expect([code, document]).toMatchObject([7, { error: { code: "bucket_unusable", hint: expect.any(String) } }]);
+});
+
 describe("progress", () => {
   function stream(isTTY: boolean) {
     const written: string[] = [];

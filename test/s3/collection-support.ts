@@ -16,6 +16,9 @@ import { cliJson, RunningCli } from "../cli/cli.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { Note } from "../verify/support.js";
 
+/** As long as a call may take at all. */
+const CALL_MS = 600_000;
+
 export interface NoteApp {
   readonly cwd: string;
   /** The server's keys. */
@@ -70,7 +73,7 @@ export class NoteNode {
       method,
       args,
       caller: { kind: "client" } as const,
-      timeoutMs: 60_000,
+      timeoutMs: CALL_MS,
       ...read,
     };
     return (await this.#client.call(request)).value;
