@@ -160,15 +160,13 @@ class Probe {
       details: { ...error.details, check },
       cause: error,
     };
+    const { name } = this.#bucket;
+    // Which of its own keys the probe was at helps nobody, and the bucket is named already.
+    const reason = error.message.split(`${name}: `).at(-1);
     if (error.details?.needsOperator === true) {
-      return MoonportError.of(
-        "bucket_unusable",
-        `${this.#bucket.name} refused the probe at ${check}: ${error.message}`,
-        bag,
-      );
+      return MoonportError.of("bucket_unusable", `${name} refused the probe at ${check}: ${reason}`, bag);
     }
-    const text = `${this.#bucket.name} did not answer the probe at ${check}: ${error.message}`;
-    return MoonportError.of("bucket_failed", text, bag);
+    return MoonportError.of("bucket_failed", `${name} did not answer the probe at ${check}: ${reason}`, bag);
   }
 }
 

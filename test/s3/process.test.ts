@@ -28,7 +28,7 @@ const REFUSALS: readonly Refusal[] = [
     env: ({ env }) => ({ ...env, AWS_SECRET_ACCESS_KEY: SECRET }),
     code: "bucket_unusable",
     exit: 7,
-    says: /403 SignatureDoesNotMatch/,
+    says: /^error: s3:\/\/\S+ refused the probe at create: 403 SignatureDoesNotMatch \(/,
     hint: /AWS_SECRET_ACCESS_KEY/,
   },
   {
@@ -50,7 +50,7 @@ const REFUSALS: readonly Refusal[] = [
     url: (s3) => good(s3).replace(s3.bucket, "never-made"),
     code: "bucket_unusable",
     exit: 7,
-    says: /never-made.*404 NoSuchBucket/,
+    says: /^error: s3:\/\/never-made\S+ refused the probe at create: 404 NoSuchBucket \(/,
     hint: /make the bucket never-made first/,
   },
   {
