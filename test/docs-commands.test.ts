@@ -59,5 +59,6 @@ describe.concurrent.each(pages.filter((page) => blocksOf(read(page)).length > 0)
       fs.rmSync(folder, { recursive: true, force: true });
       expect(codes.filter((code) => code !== 0)).toEqual([]);
     }
-  });
+    // A page starts a process for each of its commands, and the pages run beside each other.
+  }, 240_000);
 });

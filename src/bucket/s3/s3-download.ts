@@ -57,7 +57,8 @@ async function* withoutMark(
     // A failure is met at its turn, unless the reader has left.
     next?.catch(() => {});
     const kept = Math.min(Math.max(bodyBytes - from, 0), part.bytes.length);
-    tail.push(part.bytes.subarray(kept));
+    // An empty view would hold its whole part: a large object would be in memory at its end.
+    if (kept < part.bytes.length) tail.push(part.bytes.subarray(kept));
     if (kept > 0) yield part.bytes.subarray(0, kept);
     if (next === undefined) break;
     part = await next;
