@@ -105,10 +105,7 @@ export function decideEntry<P>(
   const { epoch, covered, afterSeq, toSeq, payload } = message;
   assert(afterSeq < toSeq, "an entry holds at least one seq");
   if (epoch < held.promised) return { held, answer: outdated(journal, epoch, held) };
-  if (epoch > held.tailEpoch && afterSeq > covered) {
-    // J2: put behind another epoch's tail it would make one false line of two.
-    return { held, answer: { kind: "gap", journal, epoch, have: covered } };
-  }
+  // J2: what another epoch left is gone with this, so that an entry never continues it: two lines would look like one.
   const next = coveredBy(held, epoch, covered);
   const have = haveSeq(next);
   if (toSeq <= have) return { held: next, answer: { kind: "duplicate", journal, epoch, have } };

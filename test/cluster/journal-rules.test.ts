@@ -134,9 +134,8 @@ describe("a journal", () => {
       if (message.kind === "promise" || answer.kind === "refused" || message.epoch <= before.tailEpoch) return;
       const isGap = message.kind === "entry" && message.afterSeq > message.covered;
       expect(answer.kind === "gap").toBe(isGap);
-      if (isGap) return expect(after).toBe(before);
       expect(after).toMatchObject({ tailEpoch: message.epoch, base: message.covered });
-      expect(after.entries.length).toBeLessThanOrEqual(1);
+      expect(after.entries.length).toBe(answer.kind === "ack" ? 1 : 0);
     });
   });
 

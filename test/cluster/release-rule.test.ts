@@ -48,12 +48,12 @@ class Oracle {
   readonly #acks = new Map<string, number>();
   #known: OwnershipRecord;
   #sent: OwnershipRecord | undefined;
-  #covered: number;
+  covered: number;
   released: number;
 
   constructor(known: OwnershipRecord) {
     this.#known = known;
-    this.#covered = known.covered;
+    this.covered = known.covered;
     this.released = known.covered;
   }
 
@@ -78,14 +78,14 @@ class Oracle {
   #won(won: OwnershipRecord): void {
     this.#known = won;
     this.#sent = undefined;
-    this.#covered = Math.max(this.#covered, won.covered);
+    this.covered = Math.max(this.covered, won.covered);
     for (const journal of this.#acks.keys()) {
       if (!won.set.some((member) => member.journal === journal)) this.#acks.delete(journal);
     }
   }
 
   #mayRelease(seq: number): boolean {
-    if (seq <= this.#covered) return true;
+    if (seq <= this.covered) return true;
     const sent = this.#sent;
     return this.#landedIn(this.#known, seq) && (sent === undefined || seq <= sent.covered || this.#landedIn(sent, seq));
   }
@@ -111,6 +111,7 @@ describe("what an owner may release", () => {
           else if (event.kind === "won") expect(noteWon(book, event.record)).toBe(oracle.released);
           else noteSetSent(book, event.record);
           expect(book.released).toBe(oracle.released);
+          expect(book.covered).toBe(oracle.covered);
         }
       }),
       { numRuns: 2_000 },

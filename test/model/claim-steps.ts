@@ -31,22 +31,19 @@ export function claimers(model: Model, state: ModelState, sink: Sink): void {
 }
 
 function claims(model: Model, state: ModelState, sink: Sink): void {
-  const { record } = state;
-  const named = { set: record.set, quorum: record.quorum };
-  const sets = record.clean || model.habits.claimsNameSets ? replicaSets(model, state) : [named];
-  for (const replicas of sets) claimOnce(model, state, replicas, undefined, sink);
-  if (model.scope.ownFiles && !record.clean) ownFileClaims(model, state, named, sink);
+  for (const replicas of replicaSets(model, state)) claimOnce(model, state, replicas, undefined, sink);
+  if (model.scope.ownFiles && !state.record.clean) ownFileClaims(model, state, sink);
 }
 
-/** Whoever ran an epoch comes back with its file. It takes no more writes under that epoch. */
-function ownFileClaims(model: Model, state: ModelState, replicas: ReplicaSet, sink: Sink): void {
+/** Whoever ran an epoch comes back with its file, whether that is worth anything or not. It takes no more writes then. */
+function ownFileClaims(model: Model, state: ModelState, sink: Sink): void {
+  const { set, quorum } = state.record;
   for (const owner of state.claimants) {
     if (!isOwner(owner) || owner.committed === 0) continue;
-    if (!model.habits.anyOwnFile && owner.epoch !== state.record.tailEpoch) continue;
     const ended: Owner = { ...owner, kind: "ended" };
     const claimants = replaced(state.claimants, owner.epoch - 1, ended);
     const file = { epoch: owner.epoch, seq: committedSeq(owner) };
-    claimOnce(model, { ...state, claimants }, replicas, file, sink);
+    claimOnce(model, { ...state, claimants }, { set, quorum }, file, sink);
   }
 }
 

@@ -1,5 +1,5 @@
 /** An owner's steps: commits, CASes of every kind, what becomes known of them, and shipping. */
-import type { Attempt, Next, Refused } from "../../src/cluster/ownership.js";
+import type { Attempt } from "../../src/cluster/ownership.js";
 import type { Model } from "./rules.js";
 import { shipping } from "./shipping-steps.js";
 import { noted, replicaSets, type Sink, settled, withOwner } from "./sink.js";
@@ -125,11 +125,12 @@ function takeForFailed(model: Model, state: ModelState, owner: Owner, attempt: A
 
 function sendSetChanges(model: Model, state: ModelState, owner: Owner, sink: Sink): void {
   const { rules } = model;
-  const end = committedSeq(owner);
   const setChanges = { ...state.spent, setChanges: state.spent.setChanges + 1 };
-  for (const replicas of replicaSets(model, state)) {
+  const tries = replicaSets(model, state).flatMap((replicas) =>
+    progresses(state, owner).map((progress) => ({ replicas, progress })),
+  );
+  for (const { replicas, progress } of tries) {
     const rid = `set of version ${state.version}`;
-    const progress = { covered: end, committed: end };
     const next = rules.changeSet(owner.known.record, me(owner), rid, replicas, progress);
     if (next.kind === "refused") continue;
     const { record } = next;
@@ -151,16 +152,23 @@ function landSetChange(model: Model, state: ModelState, owner: Owner, attempt: A
   sink.step(settled(model, next), "the bucket applies e$1's set change", owner.epoch);
 }
 
+/** It asks for what covers all, and for what leaves something: the rules are there to refuse that. */
+function progresses({ log }: ModelState, owner: Owner): { covered: number; committed: number }[] {
+  const committed = committedSeq(owner);
+  const all = { covered: committed, committed };
+  return log.length < committed ? [all, { covered: log.length, committed }] : [all];
+}
+
 function sendRelease(model: Model, state: ModelState, owner: Owner, sink: Sink): void {
-  const end = committedSeq(owner);
-  const progress = { covered: end, committed: end };
   const rid = `release of version ${state.version}`;
-  const next: Next | Refused = model.rules.releaseClean(owner.known.record, me(owner), rid, progress);
-  if (next.kind === "refused") return;
-  const frozen: Owner = { ...owner, kind: "frozen", release: { on: state.version, record: next.record } };
-  const spent = { ...state.spent, releases: state.spent.releases + 1 };
-  const what = "e$1 freezes and sends its release, covering $2";
-  sink.step(settled(model, { ...withOwner(state, frozen), spent }), what, owner.epoch, next.record.covered);
+  for (const progress of progresses(state, owner)) {
+    const next = model.rules.releaseClean(owner.known.record, me(owner), rid, progress);
+    if (next.kind === "refused") continue;
+    const frozen: Owner = { ...owner, kind: "frozen", release: { on: state.version, record: next.record } };
+    const spent = { ...state.spent, releases: state.spent.releases + 1 };
+    const what = "e$1 freezes and sends its release, covering $2";
+    sink.step(settled(model, { ...withOwner(state, frozen), spent }), what, owner.epoch, next.record.covered);
+  }
 }
 
 function landRelease(model: Model, state: ModelState, owner: Owner, attempt: Attempt<number>, sink: Sink): void {

@@ -86,7 +86,7 @@ export interface Scope {
   readonly strayAnswers?: boolean;
   /** A frozen owner may thaw by a CAS of its own (O4). */
   readonly thaws?: boolean;
-  /** The node that ran the last completed epoch may come back with its own file. */
+  /** A node that ran an epoch may come back with its own file of it. */
   readonly ownFiles?: boolean;
 }
 
@@ -98,12 +98,8 @@ export interface Habits {
   readonly keepsIdentity?: boolean;
   /** Claimers serve when CAS2 is sent. */
   readonly servesEarly?: boolean;
-  /** Every claim may name another set. */
-  readonly claimsNameSets?: boolean;
   /** Flights go to every journal. */
   readonly shipsToAll?: boolean;
-  /** Own files of any epoch are offered. */
-  readonly anyOwnFile?: boolean;
   /** A request for a promise is a journal's first word of an object, without a look at the record. */
   readonly promisesUnread?: boolean;
   /** So is word of the coverage. */

@@ -204,7 +204,6 @@ const CLAIMS: Record<string, Variant> = {
     world: "4n-E2W1-set",
     finds: "lost",
     rules: owners.replacingSets,
-    habits: { claimsNameSets: true },
   },
   "CAS1 counts as a completed takeover": {
     breaks: "C1",
@@ -270,7 +269,6 @@ const CLAIMS: Record<string, Variant> = {
     world: "2n-E3W2-files",
     finds: "resurrected",
     rules: { chooseTail: journals.trustingOwnFile },
-    habits: { anyOwnFile: true },
   },
 };
 
@@ -295,6 +293,5 @@ export const HARMLESS: Record<string, HarmlessVariant> = {
   "one CAS claims and completes where the bucket alone released (C1)": {
     worlds: ["2n-upto2-E2W1-set2-from1", "2n-upto2-E2W1-set-answers"],
     rules: owners.claimingAtOnce,
-    habits: { claimsNameSets: true },
   },
 };
