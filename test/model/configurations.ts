@@ -13,6 +13,11 @@ const TRIO: Quorum = { copies: 3, acksToLand: 2 };
 const two = { nodes: 2, start: PAIR, quorums: [PAIR] };
 const three = { nodes: 3, start: TRIO, quorums: [TRIO] };
 const four = { ...three, nodes: 4 };
+/** Other settings of OBJECT_QUORUM. */
+function landingAt(acksToLand: number, copies = 3) {
+  const quorum: Quorum = { copies, acksToLand };
+  return { nodes: copies, start: quorum, quorums: [quorum] };
+}
 /** Nodes come and go between one and two, and up to three. */
 const upToTwo = { nodes: 2, start: PAIR, quorums: [ALONE, PAIR] };
 const upToThree = { nodes: 3, start: TRIO, quorums: [ALONE, PAIR, TRIO] };
@@ -24,6 +29,8 @@ export const SMALL = {
   "2n-E3W2": { ...two, epochs: 3, writes: 2, oldCoverage: true },
   "3n-E2W3": { ...three, epochs: 2, writes: 3 },
   "3n-E3W2": { ...three, epochs: 3, writes: 2 },
+  "3n-W1-E2W2": { ...landingAt(1), epochs: 2, writes: 2 },
+  "3n-W3-E2W2": { ...landingAt(3), epochs: 2, writes: 2 },
   "4n-E2W1-set": { ...four, epochs: 2, writes: 1, setChanges: 1 },
   "2n-upto2-E2W2-set": { ...upToTwo, epochs: 2, writes: 2, setChanges: 1 },
   "2n-upto2-E2W1-set2-from1": { ...upToTwo, start: ALONE, epochs: 2, writes: 1, setChanges: 2 },
@@ -50,6 +57,9 @@ export const LARGE = {
   "3n-E2W4": { ...three, epochs: 2, writes: 4 },
   "3n-E2W3-old": { ...three, epochs: 2, writes: 3, oldCoverage: true },
   "2n-E3W3-old": { ...two, epochs: 3, writes: 3, oldCoverage: true },
+  "3n-W1-E3W2": { ...landingAt(1), epochs: 3, writes: 2 },
+  "3n-W3-E3W2": { ...landingAt(3), epochs: 3, writes: 2 },
+  "5n-W3-E2W2": { ...landingAt(3, 5), epochs: 2, writes: 2 },
   "4n-E3W2": { ...four, epochs: 3, writes: 2 },
   "4n-E2W2-set": { ...four, epochs: 2, writes: 2, setChanges: 1 },
   "4n-E3W1-set": { ...four, epochs: 3, writes: 1, setChanges: 1 },
@@ -61,7 +71,8 @@ export const LARGE = {
   "2n-upto2-E2W2-set-release": { ...upToTwo, epochs: 2, writes: 2, setChanges: 1, releases: 1, thaws: true },
   "3n-upto3-E2W1-set-from1": { ...upToThree, start: ALONE, epochs: 2, writes: 1, setChanges: 1 },
   "3n-upto3-E2W2-set": { ...upToThree, epochs: 2, writes: 2, setChanges: 1 },
-  "3n-upto3-E3W1-set-release": { ...upToThree, epochs: 3, writes: 1, setChanges: 1, releases: 1 },
+  "3n-upto3-E2W1-set-release": { ...upToThree, epochs: 2, writes: 1, setChanges: 1, releases: 1 },
+  "2n-upto2-E3W1-set-release": { ...upToTwo, epochs: 3, writes: 1, setChanges: 1, releases: 1, thaws: true },
   "4n-E2W2-release": { ...four, epochs: 2, writes: 2, releases: 1 },
   "4n-E3W1-release": { ...four, epochs: 3, writes: 1, releases: 1 },
   "3n-E3W2-release-thaw": { ...three, epochs: 3, writes: 2, releases: 1, thaws: true },

@@ -13,6 +13,8 @@ const STATES: Record<SmallName, number> = {
   "2n-E3W2": 11_495,
   "3n-E2W3": 32_959,
   "3n-E3W2": 48_082,
+  "3n-W1-E2W2": 3_469,
+  "3n-W3-E2W2": 7_060,
   "4n-E2W1-set": 57_295,
   "2n-upto2-E2W2-set": 48_466,
   "2n-upto2-E2W1-set2-from1": 41_068,
