@@ -134,6 +134,11 @@ export const ERROR_CODES = {
   caller_gone: retry(499, "The caller went away before the call's turn came; it did not run."),
   moved: retry(503, "The object lives elsewhere."),
   node_unreachable: retry(503, "No running node answered at the address."),
+  node_fenced: retry(503, "The node's session has lapsed: it answers nothing until it has a new one."),
+  link_broken: retry(503, "The link to another node broke before its answer came."),
+  link_full: retry(503, "As much is under way to another node as may be."),
+  replicas_missing: retry(503, "Too few of the journals that hold the object's last writes can be reached."),
+  journal_full: retry(503, "The node's journal is full until the bucket has taken what it holds."),
 
   outcome_unknown: {
     group: "unknown",
@@ -155,6 +160,7 @@ export const ERROR_CODES = {
   ),
   bucket_failed: retry(503, "The bucket answered with an error."),
   bucket_unusable: operator(500, "The bucket failed the start-up probe."),
+  link_refused: operator(500, "Another node refused the link: its secret, version or fleet differs."),
   fleet_mismatch: operator(500, "The node's settings differ from the fleet's."),
   folder_locked: operator(500, "Another process uses the data folder.", 8),
   address_in_use: operator(500, "The address to listen on is taken.", 8),

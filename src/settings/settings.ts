@@ -49,6 +49,8 @@ const count = (defaultCount: number, min: number, max: number, meaning: string):
   meaning,
 });
 
+const fleetWide = (entry: SettingEntry): SettingEntry => ({ ...entry, scope: "fleet" });
+
 export const SETTINGS = {
   OBJECT_MAILBOX_MAX: count(
     128,
@@ -344,6 +346,72 @@ export const SETTINGS = {
     DAY_MS,
     "How long ago the last write may have landed, a flight's or a probe's, before the node calls itself unhealthy.",
   ),
+  NODE_TTL_MS: fleetWide(
+    wait(
+      5_000,
+      100,
+      600_000,
+      "How long a node's session lives without being renewed; it is renewed every third of it.",
+    ),
+  ),
+  NODE_TTL_MARGIN_MS: fleetWide(
+    wait(
+      500,
+      1,
+      60_000,
+      "By how much a session ends earlier for itself, and later for others: what clocks may drift apart within NODE_TTL_MS.",
+    ),
+  ),
+  OBJECT_REPLICAS: fleetWide(
+    count(
+      3,
+      1,
+      9,
+      "Journals that keep what an object's bucket copy does not have yet, fewer while there are fewer nodes.",
+    ),
+  ),
+  OBJECT_QUORUM: fleetWide(
+    count(2, 1, 9, "Of those, how many must hold a write before its reply is released; the owner's own counts."),
+  ),
+  FLIGHT_HEDGE_MS: wait(
+    250,
+    1,
+    600_000,
+    "How long a flight may lack its journals' acknowledgements before it also goes to the bucket at once.",
+  ),
+  COVER_MS: wait(
+    1_000,
+    0,
+    600_000,
+    "How long what journals hold may wait for its way into the bucket, so that many flights share a request.",
+  ),
+  COVER_BYTES: size(MIB, 0, GIB, "So many bytes held by journals alone, of one object, go to the bucket at once."),
+  JOURNAL_BYTES_MAX: size(
+    GIB,
+    MIB,
+    1_024 * GIB,
+    "Bytes of a node's journal files; a journal that is full refuses entries with journal_full until the bucket covers some.",
+  ),
+  JOURNAL_FILE_BYTES: size(64 * MIB, 64 * KIB, GIB, "Size at which a journal goes on in a new file."),
+  CLAIM_MS: wait(10_000, 10, 600_000, "How long a claim may wait for promises before it fails with replicas_missing."),
+  TAKEOVER_CONCURRENCY: count(64, 1, 4_096, "Objects of a dead session that a node takes over at once."),
+  LINK_REQUEST_MS: wait(5_000, 10, 600_000, "How long a node waits for another node's answer."),
+  LINK_CONNECT_MS: wait(2_000, 10, 600_000, "How long a link to another node may take to be made."),
+  LINK_HEARTBEAT_MS: wait(
+    250,
+    10,
+    60_000,
+    "How often a link is tried by a heartbeat; one that brings nothing for four of them is broken off.",
+  ),
+  LINK_BACKOFF_MAX_MS: wait(1_000, 1, 600_000, "Longest pause between two tries to make a link."),
+  LINK_MESSAGE_BYTES_MAX: size(64 * MIB, MIB, GIB, "Size of one message between nodes."),
+  LINK_BUFFER_BYTES_MAX: size(
+    256 * MIB,
+    MIB,
+    16 * GIB,
+    "Bytes that may wait to be sent on one link; a request beyond fails with link_full.",
+  ),
+  LINK_REQUESTS_MAX: count(100_000, 1, 10_000_000, "Requests under way on one link; one more fails with link_full."),
   CALL_CHAIN_MAX: count(16, 1, 1_000, "Calls from object to object that may wait for one another in a row."),
   UNITS_RUNNING_MAX: count(1_000, 1, 100_000, "Units running at once on a node; one more is refused with units_full."),
   UNIT_CALLS_MAX: count(1_000, 1, 1_000_000, "Calls that one request of a unit may make."),
@@ -375,6 +443,15 @@ export function resolveSettings(overrides: Readonly<Record<string, string | numb
       "bad_setting",
       "OBJECT_SHIP_RESERVED must be below OBJECT_SHIP_CONCURRENCY, or background flights never leave",
     );
+  }
+  if (settings.NODE_TTL_MARGIN_MS * 2 >= settings.NODE_TTL_MS) {
+    throw MoonportError.of(
+      "bad_setting",
+      "NODE_TTL_MS must be more than twice NODE_TTL_MARGIN_MS, or no session lives",
+    );
+  }
+  if (settings.OBJECT_QUORUM > settings.OBJECT_REPLICAS) {
+    throw MoonportError.of("bad_setting", "OBJECT_QUORUM may not be more than OBJECT_REPLICAS, or nothing is released");
   }
   if (settings.NODE_STALL_MS > 0 && settings.NODE_STALL_MS < STALL_MS_MIN) {
     throw MoonportError.of(

@@ -1,0 +1,27 @@
+/** The journal of a node as owners and claimers see it, whether it is their own or a peer's behind a link. */
+import type {
+  CoverageNotice,
+  EntryAnswer,
+  EntryMessage,
+  NoticeAnswer,
+  PromiseAnswer,
+  PromiseRequest,
+} from "../cluster/journal-rules.js";
+
+/** A segment's bytes (shipping/wal/segment). */
+export type Payload = Uint8Array;
+
+export interface JournalPort {
+  /** Answers once the state that it speaks of is durable (fdatasync). @throws MoonportError `journal_full`, `storage_*` */
+  append(object: string, message: EntryMessage<Payload>): Promise<EntryAnswer>;
+  /** Undefined where the journal knows nothing of the object (J6). */
+  notice(object: string, notice: CoverageNotice): Promise<NoticeAnswer | undefined>;
+  promise(object: string, request: PromiseRequest): Promise<PromiseAnswer<Payload>>;
+}
+
+/** An object whose entries a journal holds: what a survivor takes over when the owner's session has died. */
+export interface HeldTail {
+  readonly object: string;
+  readonly tailEpoch: number;
+  readonly have: number;
+}

@@ -1,0 +1,55 @@
+/**
+ * Who is in the fleet: a record a node in the bucket, renewed while its session lives.
+ *
+ * No clocks are compared between machines. A session counts itself valid until the *start* of its last renewal that is known
+ * to have landed, + ttl − margin, by its own monotonic clock; others count it dead when a reading of the bucket that began
+ * more than ttl + margin after they first saw its record finds the record unchanged.
+ */
+
+export interface NodeRecord {
+  /** Name of the node; stays across restarts. */
+  readonly node: string;
+  /** UUIDv7; another one at each start, and after each lapse. */
+  readonly session: string;
+  /** Of its links. */
+  readonly address: string;
+  /** Where clients reach it; undefined for a node without doors. */
+  readonly clientAddress?: string;
+  readonly zone: string;
+  /** Share of the partitions that it takes, beside those of the others; 0 takes none. */
+  readonly weight: number;
+  readonly version: string;
+  /** Identity of its journal. */
+  readonly journal: string;
+  readonly ttlMs: number;
+}
+
+export type SessionStanding = "live" | "dead";
+
+export interface MembershipEvents {
+  /** A session was found dead or ended, or its node has another one now. Called once a session that was seen alive. */
+  sessionEnded(record: NodeRecord): void;
+  /** Members or their records changed. */
+  changed(): void;
+  /** This node's own session lapsed: nothing may be answered under it any more. A new one is on its way. */
+  lapsed(): void;
+  /** This node has a session (again). */
+  joined(self: NodeRecord): void;
+}
+
+export interface Membership {
+  /** This node's record under its current session. */
+  readonly self: NodeRecord;
+  /** Whether this node's session is valid now, by the clock (E4): looked at before each answer that no journal vouches for. */
+  isValid(): boolean;
+  /** Those not known to be dead, this node included, in order of their names. */
+  members(): readonly NodeRecord[];
+  member(node: string): NodeRecord | undefined;
+  /** What is known now, without a request; undefined for a session that stands in no record known here. */
+  known(session: string): SessionStanding | undefined;
+  /**
+   * Looks into the bucket where need be: a session that no record names is dead, for a session writes its record before it
+   * claims anything. @throws MoonportError `bucket_failed`
+   */
+  standing(session: string): Promise<SessionStanding>;
+}
