@@ -43,6 +43,7 @@ import { Hub } from "./realtime/hub.js";
 import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
+import { loneFleet } from "./shipping/fleet-view.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
@@ -123,7 +124,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       settings,
       log: world.log,
       bucket,
-      claims: new Claims(world, bucket, this.session, settings),
+      claims: new Claims(world, bucket, loneFleet(this.session), settings),
       catalog: this.#catalog,
       // The embedded bucket commits together whatever arrives together: it bounds itself.
       permits: bucket.atomic

@@ -7,12 +7,26 @@
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
 import type { Bucket, BucketObject, Version } from "../bucket/bucket.js";
-import { MoonportError } from "../errors.js";
+import { claim, standing, takeOver } from "../cluster/ownership.js";
+import { answersNeeded } from "../cluster/quorum.js";
+import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { uuidv7, type World } from "../world/world.js";
+import type { FleetView } from "./fleet-view.js";
 import { ObjectKeys } from "./layout.js";
-import { claimed, decodeManifest, encodeManifest, firstManifest, inlineBytes, type Manifest } from "./manifest.js";
+import {
+  claimed,
+  decodeManifest,
+  encodeManifest,
+  firstManifest,
+  inlineBytes,
+  type Manifest,
+  ownershipOf,
+  withOwnership,
+} from "./manifest.js";
+import { gatherPromises } from "./promises.js";
+import { type Tail, withTail } from "./tail.js";
 
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
@@ -59,6 +73,7 @@ type ClaimSettings = Pick<
   | "OBJECT_ACK_GATE_MS"
   | "NODE_CLAIMS_MAX"
   | "NODE_CLAIMS_BYTES_MAX"
+  | "CLAIM_MS"
 >;
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
@@ -69,7 +84,7 @@ const PEEKED_MAX = 256;
 export class Claims {
   readonly #world: World;
   readonly #bucket: Bucket;
-  readonly #session: string;
+  readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
@@ -77,10 +92,10 @@ export class Claims {
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
-  constructor(world: World, bucket: Bucket, session: string, settings: ClaimSettings) {
+  constructor(world: World, bucket: Bucket, fleet: FleetView, settings: ClaimSettings) {
     this.#world = world;
     this.#bucket = bucket;
-    this.#session = session;
+    this.#fleet = fleet;
     this.#settings = settings;
   }
 
@@ -91,8 +106,9 @@ export class Claims {
 
   /**
    * Makes the object this session's.
-   * @throws MoonportError `moved` when another owner keeps winning, `bucket_failed` when the bucket keeps failing (nothing
-   * is known then; trying again is safe), `object_corrupt`
+   * @throws MoonportError `moved` when another owner lives (its details name node and session) or keeps winning,
+   * `replicas_missing`, `bucket_failed` when the bucket keeps failing (nothing is known then; trying again is safe),
+   * `object_corrupt`
    */
   async claim(object: ObjectIdentity): Promise<Claim> {
     const known = this.#held.get(object.id);
@@ -123,27 +139,98 @@ export class Claims {
     this.#mustRaise.add(object.id);
   }
 
+  /** The session is over: under the next one everything is claimed anew. */
+  sessionEnded(): void {
+    this.#held.clear();
+    this.#peeked.clear();
+    this.#mustRaise.clear();
+  }
+
+  /** @returns undefined when the record has moved meanwhile */
   async #tryClaim(object: ObjectIdentity): Promise<Claim | undefined> {
     const keys = new ObjectKeys(object);
+    const { session } = this.#fleet;
     const found = this.#takePeeked(object) ?? (await this.#bucket.get(keys.manifest));
-    const rid = uuidv7(this.#world);
     const before = found && decodeManifest(object.id, found.bytes);
-    const isOurs = before?.owner === this.#session && !before.destroyed && !this.#mustRaise.has(object.id);
-    if (found && before && isOurs) return new Claim(object, before, found.version);
-    const next = before ? claimed(before, this.#session, rid) : firstManifest(object.id, this.#session, rid);
+    const replicas = this.#fleet.replicasFor(object);
+    if (found === undefined || before === undefined) {
+      const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
+      const claimed = await this.#write(object, first, undefined);
+      // Nobody can have left anything under a key that was never written.
+      if (claimed !== undefined) claimed.compactionsSinceListing = 0;
+      return claimed;
+    }
+    if (this.#isServedHere(object, before)) return new Claim(object, before, found.version);
+    await this.#refuseLiveOwner(object, before);
+    const needed = answersNeeded(ownershipOf(before).quorum);
+    // No journal was told of anything that the bucket does not have: one write is the whole claim.
+    if (needed === 0 || before.replicas?.clean === true) {
+      return this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version);
+    }
+    return this.#claimWithTail(object, before, found.version);
+  }
+
+  /** C1 to C4, for a record whose journals may hold released writes that the bucket does not have. */
+  async #claimWithTail(object: ObjectIdentity, before: Manifest, version: Version): Promise<Claim | undefined> {
+    const replicas = this.#fleet.replicasFor(object);
+    const { session } = this.#fleet;
+    if (replicas === undefined) throw needsFleet(object, before);
+    const view = { ownerLives: false, holds: false };
+    const first = claim(ownershipOf(before), session, uuidv7(this.#world), replicas, view);
+    assert(first.kind === "next", "a claim of what nobody holds");
+    const raised = await this.#write(object, withOwnership(before, first.record), version);
+    if (raised === undefined) return undefined;
+    const choice = await gatherPromises(this.#promiseParts(), object.id, ownershipOf(raised.manifest));
+    if (choice === undefined) return undefined;
+    const tail = tailOf(object, choice);
+    const content = withTail(raised.manifest, tail);
+    const me = { session, epoch: first.record.epoch };
+    const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);
+    assert(second.kind === "next", "CAS2 follows its own CAS1");
+    const next = withOwnership(content.manifest, second.record);
+    const beside = content.beside.map(({ entry, bytes }) => ({ key: raised.keys.segment(entry), bytes }));
+    return this.#write(object, next, raised.version, beside);
+  }
+
+  #promiseParts(): Parameters<typeof gatherPromises>[0] {
+    return { world: this.#world, settings: this.#settings, fleet: this.#fleet };
+  }
+
+  /** The record names this session, which has completed that claim: forgotten meanwhile, it is taken up again. */
+  #isServedHere(object: ObjectIdentity, manifest: Manifest): boolean {
+    if (manifest.destroyed || this.#mustRaise.has(object.id)) return false;
+    return standing(ownershipOf(manifest), { session: this.#fleet.session, epoch: manifest.epoch }) === "serving";
+  }
+
+  /** @throws MoonportError `moved` */
+  async #refuseLiveOwner(object: ObjectIdentity, { owner, replicas }: Manifest): Promise<void> {
+    if (owner === this.#fleet.session || replicas?.clean === true) return;
+    if ((await this.#fleet.standing(owner)) === "dead") return;
+    const node = this.#fleet.nodeOf(owner);
+    throw MoonportError.of("moved", `${object.id} is owned by ${node ?? "another node"}`, {
+      object: object.id,
+      details: { session: owner, ...(node !== undefined && { node }) },
+    });
+  }
+
+  /** @returns undefined when another write came first */
+  async #write(
+    object: ObjectIdentity,
+    next: Manifest,
+    version: Version | undefined,
+    beside: NonNullable<ResolvableWrite["beside"]> = [],
+  ): Promise<Claim | undefined> {
     const write: ResolvableWrite = {
-      key: keys.manifest,
+      key: new ObjectKeys(object).manifest,
       bytes: encodeManifest(next),
-      condition: found === undefined ? { absent: true } : { version: found.version },
-      recognise: (bytes) => decodeManifest(object.id, bytes).rid === rid,
+      condition: version === undefined ? { absent: true } : { version },
+      recognise: (bytes) => decodeManifest(object.id, bytes).rid === next.rid,
+      beside,
     };
     const result = await this.#untilResolved(write);
     if (result.kind !== "landed") return undefined;
     this.#mustRaise.delete(object.id);
-    const claim = new Claim(object, next, result.version);
-    // Nobody can have left anything under a key that was never written.
-    if (before === undefined) claim.compactionsSinceListing = 0;
-    return claim;
+    return new Claim(object, next, result.version);
   }
 
   /**
@@ -153,7 +240,7 @@ export class Claims {
   #takePeeked(object: ObjectIdentity): BucketObject | undefined {
     const peeked = this.#peeked.get(object.id);
     this.#peeked.delete(object.id);
-    return peeked && decodeManifest(object.id, peeked.bytes).owner !== this.#session ? peeked : undefined;
+    return peeked && decodeManifest(object.id, peeked.bytes).owner !== this.#fleet.session ? peeked : undefined;
   }
 
   #untilResolved(write: ResolvableWrite): Promise<ResolvedWrite> {
@@ -184,4 +271,28 @@ export class Claims {
       surplusBytes -= claim.inlineBytes;
     }
   }
+}
+
+function tailOf(object: ObjectIdentity, choice: Exclude<Awaited<ReturnType<typeof gatherPromises>>, undefined>): Tail {
+  switch (choice.kind) {
+    case "bucket":
+      return [];
+    case "tail":
+      return [...choice.entries].map(({ payload }) => payload);
+    case "own_file":
+    case "broken":
+      throw MoonportError.of("object_corrupt", `the tail of ${object.id} does not continue what the bucket holds`, {
+        object: object.id,
+        details: { ...choice },
+        hint: "the object is not served: writes are missing between the bucket and the journals",
+      });
+  }
+}
+
+function needsFleet(object: ObjectIdentity, { replicas }: Manifest): MoonportError {
+  const nodes = replicas?.set.map(({ node }) => node).join(", ");
+  return MoonportError.of("replicas_missing", `the last writes of ${object.id} may be in the journals of ${nodes}`, {
+    object: object.id,
+    hint: "this node runs alone: start it as a member of that fleet",
+  });
 }

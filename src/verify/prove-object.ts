@@ -15,6 +15,7 @@ import { decodeManifest, hasContent, type Manifest } from "../shipping/manifest.
 import { removeLocalFile } from "../shipping/open-file.js";
 import { readAhead } from "../shipping/read-ahead.js";
 import { DatabaseAssembler } from "../shipping/wal/assemble.js";
+import { segmentsOf } from "../shipping/wal/bundle.js";
 import { decodeSegment } from "../shipping/wal/segment.js";
 import { ObjectDatabase } from "../store/object-database.js";
 import { sleep, type World } from "../world/world.js";
@@ -225,7 +226,10 @@ class Reading {
 
   /** A snapshot has no checksum of its own: a sound segment that was made over another content shows that it is the damaged one. */
   #checkBase(assembler: DatabaseAssembler, { snapshot }: Manifest, first: Uint8Array): void {
-    const { fromSeq, identityBefore } = decodeSegment(first, "the first segment behind it");
+    const { fromSeq, identityBefore } = decodeSegment(
+      segmentsOf(first)[0] as Uint8Array,
+      "the first segment behind it",
+    );
     if (snapshot?.seq !== fromSeq - 1 || identityBefore === assembler.identity) return;
     this.#key = this.#keys.snapshot(snapshot);
     throw this.#corrupt(`its content is ${assembler.identity}, and what follows was made over ${identityBefore}`);
