@@ -119,12 +119,14 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
     this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}));
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
+    const fleet = loneFleet(this.session);
     this.#context = {
       world,
       settings,
       log: world.log,
       bucket,
-      claims: new Claims(world, bucket, loneFleet(this.session), settings),
+      claims: new Claims(world, bucket, fleet, settings),
+      fleet,
       catalog: this.#catalog,
       // The embedded bucket commits together whatever arrives together: it bounds itself.
       permits: bucket.atomic

@@ -462,7 +462,7 @@ export class ResidentObject implements FileHolder {
   }
 
   #throughReadGate(open: OpenObject): Promise<void> | undefined {
-    if (open.shipper.clean) return undefined;
+    if (open.shipper.durable) return undefined;
     return new Promise((resolve, reject) => {
       open.shipper.readGate({
         release: resolve,

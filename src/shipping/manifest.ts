@@ -141,6 +141,17 @@ export function tombstone(manifest: Manifest, seq: number, eventLast: number, ri
   };
 }
 
+/** The same content: what stands beside it changes. */
+export function withRid(manifest: Manifest, rid: string): Manifest {
+  return { ...manifest, rid };
+}
+
+/** From now on other journals count. */
+export function withReplicas(manifest: Manifest, { set, quorum }: ReplicaSet): Manifest {
+  const { tailEpoch } = ownershipOf(manifest);
+  return { ...manifest, replicas: { set, quorum, tailEpoch, clean: manifest.replicas?.clean ?? false } };
+}
+
 /** Whether any content was ever covered and is still named. */
 export function hasContent(manifest: Manifest): boolean {
   return manifest.snapshot !== undefined || manifest.segments.length > 0;

@@ -31,4 +31,9 @@ export interface TombstoneLoad extends Load {
   readonly eventLast: number;
 }
 
-export type ObjectLoad = SegmentLoad | SnapshotLoad | TombstoneLoad;
+/** Nothing of the content: the record alone changes, to name another set of journals. */
+export interface RecordLoad extends Load {
+  readonly carried: "record";
+}
+
+export type ObjectLoad = SegmentLoad | SnapshotLoad | TombstoneLoad | RecordLoad;
