@@ -25,7 +25,7 @@ import type {
   UnitRequest,
   UnitResponse,
 } from "./node-api.js";
-import type { NodeOptions } from "./node-options.js";
+import type { CallRouter, JoinedFleet, NodeOptions } from "./node-options.js";
 import { Catalog } from "./object/catalog.js";
 import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
@@ -43,7 +43,7 @@ import { Hub } from "./realtime/hub.js";
 import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
-import { loneFleet } from "./shipping/fleet-view.js";
+import { type FleetView, loneFleet } from "./shipping/fleet-view.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
@@ -68,7 +68,6 @@ const NO_CHAIN: readonly string[] = [];
 type Phase = "serving" | "stopping" | "stopped";
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
-  readonly session: string;
   readonly counters = new NodeCounters();
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
@@ -82,6 +81,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #units: UnitRunner;
   readonly #hub: Hub;
   readonly #probe: LandingProbe;
+  readonly #fleet: JoinedFleet | FleetView;
+  #router: CallRouter | undefined;
   #phase: Phase = "serving";
   #stopped: Promise<void> | undefined;
   #unlanded: Error | undefined;
@@ -95,31 +96,34 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const { world, bucket } = options;
     world.folder.ensureDirectory(".");
     const lock = world.folder.lock(LOCK_FILE);
+    let joined: JoinedFleet | undefined;
     try {
       await bucket.start();
       await probeBucket(bucket, world);
-      await joinFleet(bucket);
+      const name = await joinFleet(bucket, options);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
-      return new MoonportNode(options, lock, quarantine);
+      joined = await options.fleet?.({ world, bucket, settings: options.settings, fleet: name });
+      return new MoonportNode(options, lock, quarantine, joined);
     } catch (error) {
+      await joined?.stop();
       await bucket.stop();
       lock.release();
       throw error;
     }
   }
 
-  private constructor(options: NodeOptions, lock: FolderLock, quarantine: Quarantine) {
+  private constructor(options: NodeOptions, lock: FolderLock, quarantine: Quarantine, joined: JoinedFleet | undefined) {
     const { world, settings, bucket } = options;
     this.#options = options;
     this.#lock = lock;
-    this.session = uuidv7(world);
+    const fleet = joined ?? loneFleet(uuidv7(world));
+    this.#fleet = fleet;
     const observe = options.observer ?? (() => {});
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
     this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}));
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
-    const fleet = loneFleet(this.session);
     this.#context = {
       world,
       settings,
@@ -140,7 +144,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       waits: new WaitGraph(),
       running,
       quarantine,
-      call: (call) => this.#callFromObject(call),
+      call: (call) => this.#router?.callFromObject(call) ?? this.#callFromObject(call),
       landed: (landing) => {
         this.#probe.landed();
         this.#hub.landed(landing);
@@ -158,15 +162,58 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       outbound: new Outbound(world, settings, options.outbound ?? NO_OUTBOUND),
       unitOf: (app, unit) => this.#catalog.unitOf(app, unit),
       access: ({ app, className }, method) => this.#catalog.methodOf(this.#catalog.classOf(app, className), method),
-      callDeferred: (request) => this.callDeferred(request),
+      callDeferred: (request) => (this.#router ?? this).callDeferred(request),
     });
     this.#begin();
+    joined?.begin({
+      claims: this.#context.claims,
+      lapsed: () => this.#lapsed(),
+      membersChanged: () => this.#objects.renewSets(),
+    });
   }
 
-  async call(request: CallRequest): Promise<CallReply> {
+  /** This life of the node; another one after its session has lapsed. */
+  get session(): string {
+    return this.#fleet.session;
+  }
+
+  /** From now on objects and units of this node reach others through `router`. */
+  routeCalls(router: CallRouter): void {
+    this.#router = router;
+  }
+
+  /** Whether the object is this node's, as far as is known here. */
+  holds(object: ObjectIdentity): boolean {
+    return this.#context.claims.held(object) !== undefined;
+  }
+
+  /** Whether a call of the method changes nothing; not of a class or method that is not known here. */
+  isReading(object: ObjectIdentity, method: string): boolean {
+    const isOne = (info: ClassInfo): boolean => info.app === object.app && info.name === object.className;
+    return (
+      this.#catalog
+        .list()
+        .find(isOne)
+        ?.methods.find(({ name }) => name === method)?.kind === "read"
+    );
+  }
+
+  #lapsed(): void {
+    const cause = MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
+    this.#options.world.log.error({ session: this.session }, "the session has lapsed: every object closes");
+    this.#context.claims.sessionEnded();
+    this.#objects.loseAll(cause);
+  }
+
+  call(request: CallRequest): Promise<CallReply> {
+    return this.callInChain(request, NO_CHAIN);
+  }
+
+  /** @param chain the objects that wait for it */
+  async callInChain(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
     const begunMs = this.#nowMs();
     try {
-      const reply = await this.#call(request);
+      const reply = await this.#call(request, chain);
       this.#ended(request, begunMs);
       return reply;
     } catch (thrown) {
@@ -381,6 +428,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
+    if ("stop" in this.#fleet) await this.#fleet.stop();
     await bucket.stop();
     this.#engine.close();
     await this.#watchdog.stop();

@@ -8,7 +8,7 @@
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
-import type { Manifest } from "../shipping/manifest.js";
+import { type Manifest, ownershipOf } from "../shipping/manifest.js";
 import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import { Deadlines } from "./deadlines.js";
@@ -65,7 +65,12 @@ export class Objects {
   async exists(object: ObjectIdentity): Promise<boolean> {
     const open = this.#residents.get(object.id)?.openFile;
     if (open !== undefined) return !open.isUnwritten;
-    const manifest = await this.manifest(object);
+    const { claims } = this.#context;
+    let manifest = await this.manifest(object);
+    // Its journals may hold what the bucket does not have yet: only its owner knows.
+    if (manifest !== undefined && claims.held(object) === undefined && ownershipOf(manifest).set.length > 0) {
+      if (!ownershipOf(manifest).clean) manifest = (await claims.claim(object)).manifest;
+    }
     return manifest !== undefined && !manifest.destroyed && manifest.pages > 0;
   }
 
@@ -137,6 +142,16 @@ export class Objects {
     this.#deadlines.stop();
     for (const resident of this.#residents.values()) resident.abandon(cause);
     this.#residents.clear();
+  }
+
+  /** The session is over: nothing is served from any file any more. What was committed and not released is in doubt. */
+  loseAll(cause: MoonportError): void {
+    for (const resident of this.#residents.values()) resident.lose(cause);
+  }
+
+  /** The set of journals that each object should have may be another one now. */
+  renewSets(): void {
+    for (const { openFile } of this.#residents.values()) openFile?.renewSet();
   }
 
   #submit(object: ObjectIdentity, work: CallWork): void {

@@ -8,6 +8,7 @@ import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { BucketLeg } from "../shipping/bucket-leg.js";
 import type { Claim } from "../shipping/claims.js";
+import { ownershipOf } from "../shipping/manifest.js";
 import { ObjectCargo } from "../shipping/object-cargo.js";
 import type { ObjectLoad } from "../shipping/object-load.js";
 import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
@@ -213,6 +214,14 @@ export class OpenObject {
   /** Right before COMMIT. */
   writeRecords(): void {
     this.tables.callIds.write(this.#context.world.clock.wallMs());
+  }
+
+  /** Other nodes are there than before: the set of its journals changes if it names one that is gone, or too few. */
+  renewSet(): void {
+    const { fleet } = this.#context;
+    const wanted = fleet.replicasFor(this.object);
+    if (wanted === undefined || !(this.shipper instanceof QuorumShipper)) return;
+    if (fleet.mustRenew(ownershipOf(this.claim.manifest))) this.shipper.changeSet(wanted);
   }
 
   /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */

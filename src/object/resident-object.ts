@@ -19,7 +19,7 @@ import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
-import { notDurableYet, tellThroughGate, type Work, waitedInVain } from "./work.js";
+import { fenced, notDurableYet, tellThroughGate, type Work, waitedInVain } from "./work.js";
 
 type State =
   | { readonly kind: "closed" }
@@ -166,6 +166,22 @@ export class ResidentObject implements FileHolder {
     if (this.#state.kind === "open" || this.#state.kind === "ending") this.#closeNow(this.#state.open, cause);
   }
 
+  /** The node's session is over: as if another owner had been found, at whatever moment. */
+  lose(cause: MoonportError): void {
+    switch (this.#state.kind) {
+      case "open":
+      case "ending":
+        this.#state.open.shipper.end(cause);
+        return this.#lost(this.#state.open, cause);
+      case "opening":
+        // It ends by itself: what was claimed under the session that is over is not opened.
+        return;
+      case "breaking":
+      case "closed":
+        for (const work of this.#mailbox.takeAll()) work.reject(cause);
+    }
+  }
+
   // The task
 
   #pump(): void {
@@ -250,7 +266,7 @@ export class ResidentObject implements FileHolder {
       if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events);
       if (result.ends) this.#endWith(open);
       if (result.retryRow) this.#retryRowLater();
-      for (const outcome of result.outcomes) tellThroughGate(open, outcome);
+      for (const outcome of result.outcomes) tellThroughGate(open, outcome, this.#context.fleet);
       open.shipper.transactionEnded();
     } else {
       open.shipper.transactionEnded();
@@ -304,13 +320,18 @@ export class ResidentObject implements FileHolder {
 
   async #openFile(): Promise<OpenObject> {
     await this.#context.files.acquire(this);
-    return OpenObject.open(this.#context, this.object, {
+    const { session } = this.#context.fleet;
+    const open = await OpenObject.open(this.#context, this.object, {
       landed: (open, carried) => {
         if (carried === "tombstone") this.#hasEnded(open);
         else this.#context.files.offer(this);
       },
       broken: (open, error) => this.#lost(open, error),
     });
+    if (session === this.#context.fleet.session) return open;
+    const cause = fenced();
+    open.close(cause);
+    throw cause;
   }
 
   #closeNow(open: OpenObject, cause: MoonportError): void {
@@ -411,6 +432,8 @@ export class ResidentObject implements FileHolder {
     this.#activeReads--;
     if (this.#activeReads === 0) this.#activityEnded();
     const tell = (): T => {
+      // Another owner may have written since: what no journal vouches for is told under a valid session only (E4).
+      if (!this.#context.fleet.isValid()) throw fenced();
       if (ended.kind === "failed") throw ended.error;
       return ended.value;
     };

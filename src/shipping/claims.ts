@@ -113,9 +113,15 @@ export class Claims {
   async claim(object: ObjectIdentity): Promise<Claim> {
     const known = this.#held.get(object.id);
     if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
+    const { session } = this.#fleet;
     for (let race = 0; race < RACES_MAX; race++) {
+      if (!this.#fleet.isValid()) break;
       const won = await this.#tryClaim(object);
+      if (session !== this.#fleet.session) break;
       if (won !== undefined) return this.#remember(won);
+    }
+    if (session !== this.#fleet.session || !this.#fleet.isValid()) {
+      throw MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
     }
     throw MoonportError.of("moved", `another node keeps claiming ${object.id}`, { object: object.id });
   }

@@ -15,6 +15,8 @@ export interface FleetView {
   nodeOf(session: string): string | undefined;
   /** The journals for an object that this node owns, its own first; undefined where it is alone and has none. */
   replicasFor(object: ObjectIdentity): ReplicaSet | undefined;
+  /** Whether a set names a node that is gone, or other numbers than there should be by now. */
+  mustRenew(current: ReplicaSet): boolean;
   /** A journal, this node's own or a peer's. */
   journalOf(member: Member): JournalPort;
 }
@@ -26,6 +28,7 @@ export function loneFleet(session: string): FleetView {
     standing: async (other) => (other === session ? "live" : "dead"),
     nodeOf: () => undefined,
     replicasFor: () => undefined,
+    mustRenew: () => false,
     journalOf: ({ node }) => {
       throw new Error(`a node that is alone reaches no journal of ${node}`);
     },
