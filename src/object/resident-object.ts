@@ -11,10 +11,10 @@
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
+import type { Deadlines } from "../world/deadlines.js";
 import { yieldTurn } from "../world/world.js";
 import { Asking } from "./asking.js";
 import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
-import type { Deadlines } from "./deadlines.js";
 import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";

@@ -8,8 +8,8 @@ import { chooseTail, type TailChoice } from "../cluster/tail-choice.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { Payload } from "../journal/contract.js";
 import type { Settings } from "../settings/settings.js";
+import { backoffMs } from "../world/backoff.js";
 import { sleep, type World } from "../world/world.js";
-import { backoffMs } from "./backoff.js";
 import type { FleetView } from "./fleet-view.js";
 
 type Choice = Exclude<TailChoice<Payload>, { kind: "waiting" }>;

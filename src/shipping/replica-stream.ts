@@ -10,8 +10,8 @@ import type { EntryAnswer, JournalEntry } from "../cluster/journal-rules.js";
 import type { Member } from "../cluster/ownership.js";
 import type { JournalPort, Payload } from "../journal/contract.js";
 import type { Settings } from "../settings/settings.js";
+import { backoffMs } from "../world/backoff.js";
 import type { Timer, World } from "../world/world.js";
-import { backoffMs } from "./backoff.js";
 
 /** What journals hold, or should, beyond the bucket. */
 export type Backlog = EntryRun<JournalEntry<Payload>>;

@@ -17,9 +17,9 @@
  */
 import type { WaitHistogram } from "../metrics/histogram.js";
 import type { Settings } from "../settings/settings.js";
+import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
-import { backoffMs } from "./backoff.js";
 import { GateQueue, type GateWaiter } from "./gate-queue.js";
 import type { Permit, PermitPool } from "./permits.js";
 import type { Shipping, ShippingState } from "./shipping.js";

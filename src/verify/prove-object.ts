@@ -9,7 +9,6 @@ import type { BucketObject, BucketReader } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
-import { backoffMs } from "../shipping/backoff.js";
 import type { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest, hasContent, type Manifest } from "../shipping/manifest.js";
 import { removeLocalFile } from "../shipping/open-file.js";
@@ -18,6 +17,7 @@ import { DatabaseAssembler } from "../shipping/wal/assemble.js";
 import { segmentsOf } from "../shipping/wal/bundle.js";
 import { decodeSegment } from "../shipping/wal/segment.js";
 import { ObjectDatabase } from "../store/object-database.js";
+import { backoffMs } from "../world/backoff.js";
 import { sleep, type World } from "../world/world.js";
 
 export interface ProofParts {
