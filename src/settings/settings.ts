@@ -362,6 +362,12 @@ export const SETTINGS = {
       "By how much a session ends earlier for itself, and later for others: what clocks may drift apart within NODE_TTL_MS.",
     ),
   ),
+  NODES_MAX: count(
+    64,
+    1,
+    1_000,
+    "Nodes of a fleet; one more is refused with fleet_full. Each reads the records of all every third of NODE_TTL_MS.",
+  ),
   OBJECT_REPLICAS: fleetWide(
     count(
       3,

@@ -11,7 +11,7 @@ import type { Database } from "better-sqlite3";
 import type { FileHandle, FileStat, Folder, FolderLock } from "../world/folder.js";
 import { type Logger, silentLogger } from "../world/logger.js";
 import { RealFolder } from "../world/real-folder.js";
-import type { Clock, Random, Timers, World } from "../world/world.js";
+import type { Clock, Random, Timer, Timers, World } from "../world/world.js";
 import { SeededRandom } from "./seeded-random.js";
 import type { VirtualTime } from "./virtual-time.js";
 
@@ -31,6 +31,8 @@ export interface VirtualWorldOptions {
   readonly log?: Logger;
   /** Wall clock at virtual time 0. */
   readonly epochWallMs?: number;
+  /** How fast this world's monotonic clock runs, and its timers with it. Default 1. */
+  readonly monotonicRate?: number;
 }
 
 const DEFAULT_WALL_MS = Date.UTC(2026, 0, 1);
@@ -47,13 +49,21 @@ export class VirtualWorld implements World {
   lookCostMs = 0;
   readonly #options: VirtualWorldOptions;
   #revoked = false;
+  /** What waits for the process to go on, while it is stopped. */
+  #stopped: (() => void)[] | undefined;
 
   constructor(options: VirtualWorldOptions) {
     this.#options = options;
     const { time } = options;
     const live = (): void => this.#assertLive();
-    const guarded = (run: () => void) => (): void => {
-      if (!this.#revoked) run();
+    const { monotonicRate = 1 } = options;
+    const guarded = (run: () => void): (() => void) => {
+      const whenRunning = (): void => {
+        if (this.#revoked) return;
+        if (this.#stopped === undefined) run();
+        else this.#stopped.push(whenRunning);
+      };
+      return whenRunning;
     };
     this.clock = {
       wallMs: () => {
@@ -63,17 +73,17 @@ export class VirtualWorld implements World {
       monotonicMs: () => {
         live();
         if (this.lookCostMs > 0) time.pass(this.lookCostMs);
-        return time.nowMs;
+        return time.nowMs * monotonicRate;
       },
     };
     this.timers = {
       after: (delayMs, run) => {
         live();
-        return time.after(delayMs, guarded(run));
+        return this.#cancellable((callback) => time.after(delayMs / monotonicRate, guarded(callback)), run);
       },
       soon: (run) => {
         live();
-        return time.soon(guarded(run));
+        return this.#cancellable((callback) => time.soon(guarded(callback)), run);
       },
     };
     const random = new SeededRandom(options.seed ?? 1);
@@ -89,6 +99,29 @@ export class VirtualWorld implements World {
     };
     this.folder = new RevocableFolder(new RealFolder(options.root), live);
     this.log = options.log ?? silentLogger;
+  }
+
+  /** Stops the process, as SIGSTOP does: clocks go on, what falls due waits. Idempotent. */
+  stopProcess(): void {
+    this.#stopped ??= [];
+  }
+
+  /** It goes on, and runs what has fallen due. */
+  continueProcess(): void {
+    const waiting = this.#stopped ?? [];
+    this.#stopped = undefined;
+    for (const run of waiting) this.#options.time.soon(run);
+  }
+
+  /** Resolves when the process runs: for what comes to it from outside. */
+  async running(): Promise<void> {
+    for (let stopped = this.#stopped; stopped !== undefined; stopped = this.#stopped) {
+      await new Promise<void>((resolve) => void stopped?.push(resolve));
+    }
+  }
+
+  get isStopped(): boolean {
+    return this.#stopped !== undefined;
   }
 
   get revoked(): boolean {
@@ -111,6 +144,20 @@ export class VirtualWorld implements World {
     this.#revoked = true;
     this.folder.closeDatabases();
     fs.rmSync(this.#options.root, { recursive: true, force: true });
+  }
+
+  /** Also when it has fallen due and waits for the process to go on. */
+  #cancellable(plan: (callback: () => void) => Timer, run: () => void): Timer {
+    let isCancelled = false;
+    const timer = plan(() => {
+      if (!isCancelled) run();
+    });
+    return {
+      cancel: () => {
+        isCancelled = true;
+        timer.cancel();
+      },
+    };
   }
 
   #assertLive(): void {
