@@ -100,9 +100,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     try {
       await bucket.start();
       await probeBucket(bucket, world);
-      const name = await joinFleet(bucket, options);
+      await joinFleet(bucket);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
-      joined = await options.fleet?.({ world, bucket, settings: options.settings, fleet: name });
+      joined = await options.fleet?.({ world, bucket, settings: options.settings, fleet: "moonport" });
       return new MoonportNode(options, lock, quarantine, joined);
     } catch (error) {
       await joined?.stop();

@@ -39,7 +39,8 @@ const LAYERS: readonly (readonly string[])[] = [
   ["realtime", "units", "auth"],
   ["node-options", "node-file", "folder-bucket", "client", "testing", "metrics"],
   ["server", "node"],
-  ["announced-node", "app-tests", "app-check", "verify", "embed", "moonport", "index"],
+  ["fleet"],
+  ["announced-node", "simulation", "app-tests", "app-check", "verify", "embed", "moonport", "index"],
 ];
 
 /** Folders of one layer that may not see each other. */

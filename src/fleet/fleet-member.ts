@@ -87,6 +87,7 @@ export class FleetMember implements JoinedFleet {
           changed: () => member?.changed(),
           lapsed: () => member?.lapsed(),
           joined: () => member?.joined(),
+          replaced: (error) => world.log.error({ code: error.code }, error.message),
         },
       });
       member = new FleetMember(parts, options.node, links, journal, members, sentBy);
