@@ -152,6 +152,10 @@ export const ERROR_CODES = {
   storage_full: operator(507, "The disk is full."),
   storage_readonly: operator(507, "The data folder is not writable."),
   storage_failed: operator(500, "The disk or SQLite reported an I/O error."),
+  journal_corrupt: operator(
+    500,
+    "The node's journal is damaged: what it has acknowledged cannot be told from its files.",
+  ),
   object_full: operator(507, "The object's database reached OBJECT_BYTES_MAX."),
   object_corrupt: operator(500, "The object's history in the bucket is damaged or has a gap; it is not served."),
   quarantined: operator(

@@ -22,6 +22,8 @@ import { VERSION } from "../version.js";
 import { remoteJournal, serveJournal } from "./journal-messages.js";
 import { Takeover } from "./takeover.js";
 
+const JOURNAL_FOLDER = "journal";
+
 export interface FleetOptions {
   /** Name of the node, the same across restarts. */
   readonly node: string;
@@ -52,7 +54,12 @@ export class FleetMember implements JoinedFleet {
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
     const { node, zone, weight, network, secret, clientAddress, handle } = options;
-    const journal = await Journal.open({ world, settings, recordEpoch: (object) => recordEpoch(bucket, object) });
+    const journal = await Journal.open({
+      world,
+      settings,
+      folder: JOURNAL_FOLDER,
+      recordEpoch: (object) => recordEpoch(bucket, object),
+    });
     let member: FleetMember | undefined;
     const links = new Links({
       world,

@@ -398,7 +398,24 @@ export const SETTINGS = {
     1_024 * GIB,
     "Bytes of a node's journal files; a journal that is full refuses entries with journal_full until the bucket covers some.",
   ),
-  JOURNAL_FILE_BYTES: size(64 * MIB, 64 * KIB, GIB, "Size at which a journal goes on in a new file."),
+  JOURNAL_FILE_BYTES: size(
+    64 * MIB,
+    64 * KIB,
+    GIB,
+    "Size at which a journal goes on in a new file; at most a quarter of JOURNAL_BYTES_MAX.",
+  ),
+  JOURNAL_QUEUE_BYTES_MAX: size(
+    64 * MIB,
+    MIB,
+    4 * GIB,
+    "Bytes that may wait for the journal's disk; an entry beyond is refused with journal_full.",
+  ),
+  JOURNAL_OBJECTS_MAX: count(
+    100_000,
+    1,
+    10_000_000,
+    "Objects that a journal knows; beyond it forgets those that it holds no entries of, and asks the bucket when it hears of them again.",
+  ),
   CLAIM_MS: wait(10_000, 10, 600_000, "How long a claim may wait for promises before it fails with replicas_missing."),
   TAKEOVER_CONCURRENCY: count(64, 1, 4_096, "Objects of a dead session that a node takes over at once."),
   LINK_REQUEST_MS: wait(5_000, 10, 600_000, "How long a node waits for another node's answer."),
@@ -469,6 +486,12 @@ export function resolveSettings(overrides: Readonly<Record<string, string | numb
   }
   if (settings.OBJECT_QUORUM > settings.OBJECT_REPLICAS) {
     throw MoonportError.of("bad_setting", "OBJECT_QUORUM may not be more than OBJECT_REPLICAS, or nothing is released");
+  }
+  if (settings.JOURNAL_FILE_BYTES * 4 > settings.JOURNAL_BYTES_MAX) {
+    throw MoonportError.of(
+      "bad_setting",
+      "JOURNAL_FILE_BYTES must be at most a quarter of JOURNAL_BYTES_MAX, or a journal is full before it can let go of a file",
+    );
   }
   if (settings.NODE_STALL_MS > 0 && settings.NODE_STALL_MS < STALL_MS_MIN) {
     throw MoonportError.of(

@@ -130,6 +130,7 @@ export class SimulatedNode {
       seed: this.#drawSeed(),
       log: fleet.options.log?.(name) ?? silentLogger,
       monotonicRate: options.clockRate ?? 1,
+      diskSyncMs: 0.5,
     });
     this.bucket = this.#newBucket();
   }
@@ -211,9 +212,7 @@ export class SimulatedNode {
   crash({ power = false }: CrashOptions = {}): void {
     if (this.#life.kind === "down") return;
     this.#fleet.network.kill(this.name, { silently: power });
-    this.#world = power
-      ? this.#world.crash(this.#drawSeed(), { losesUnsynced: true })
-      : this.#world.crash(this.#drawSeed());
+    this.#world = power ? this.#world.powerCut(this.#drawSeed()) : this.#world.crash(this.#drawSeed());
     this.#endLife();
   }
 
