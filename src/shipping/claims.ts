@@ -88,6 +88,7 @@ export class Claims {
   readonly #settings: ClaimSettings;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
+  readonly #claiming = new Map<string, Promise<Claim>>();
   readonly #peeked = new Map<string, BucketObject>();
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
@@ -113,6 +114,16 @@ export class Claims {
   async claim(object: ObjectIdentity): Promise<Claim> {
     const known = this.#held.get(object.id);
     if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
+    // Two claims of one session would take the object from each other.
+    let claiming = this.#claiming.get(object.id);
+    if (claiming === undefined) {
+      claiming = this.#claim(object).finally(() => this.#claiming.delete(object.id));
+      this.#claiming.set(object.id, claiming);
+    }
+    return claiming;
+  }
+
+  async #claim(object: ObjectIdentity): Promise<Claim> {
     const { session } = this.#fleet;
     for (let race = 0; race < RACES_MAX; race++) {
       if (!this.#fleet.isValid()) break;

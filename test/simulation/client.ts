@@ -21,7 +21,7 @@ export interface ClientParts {
 }
 
 const TIMEOUT_MS = 4_000;
-const METHODS = { append: "append", list: "all", write: "write", read: "read", add: "add" } as const;
+const METHODS = { append: "append", list: "all", write: "write", read: "value", add: "add" } as const;
 /** Codes after which it is certain that nothing happened. */
 const NOTHING_HAPPENED = new Set([
   "node_unreachable",

@@ -110,7 +110,8 @@ export class Nemesis {
     const { fleet, random, tell } = this.#parts;
     const { network } = fleet;
     const node = this.#someNode();
-    const other = this.#someNode(node);
+    // A node that is alone has nobody to be cut off from.
+    const other = fleet.nodes.size > 1 ? this.#someNode(node) : node;
     const faults = node.bucket.faults;
     tell(`${kind} ${node.name}`);
     switch (kind) {

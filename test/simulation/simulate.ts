@@ -68,6 +68,8 @@ const SETTINGS = {
   JOURNAL_FILE_BYTES: 65_536,
 };
 
+/** Beside the sources, whether they run as they are or compiled. */
+const APP = path.join(import.meta.dirname.replace(/([/\\])dist([/\\]test)/, "$2"), "app");
 let app: AppSource | undefined;
 
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
@@ -93,7 +95,7 @@ class Simulation {
     this.#workload = options.workload ?? (WORKLOADS[this.#random.below(WORKLOADS.length)] as Workload);
     const count = options.objects ?? (this.#random.fraction() < 0.5 ? 1 + this.#random.below(3) : 12);
     this.#objects = Array.from({ length: count }, (_, index) => `${this.#className(index)}/k${index}`);
-    app ??= readAppSource("default", new RealFolder(path.join(import.meta.dirname, "app")));
+    app ??= readAppSource("default", new RealFolder(APP));
     this.#fleet = new SimulatedFleet({
       seed: options.seed,
       apps: [app],

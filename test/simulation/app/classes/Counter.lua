@@ -6,7 +6,7 @@ function Counter:add(amount)
   return value
 end
 
-function Counter.read:read()
+function Counter.read:value()
   return state.store.get("value") or 0
 end
 

@@ -4,7 +4,7 @@ function Register:write(value)
   state.store.set("value", value)
 end
 
-function Register.read:read()
+function Register.read:value()
   return state.store.get("value") or 0
 end
 
