@@ -3,14 +3,14 @@
  * shipper that lands what it commits.
  */
 import type { Bucket } from "../bucket/bucket.js";
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { BucketLeg } from "../shipping/bucket-leg.js";
 import type { Claim } from "../shipping/claims.js";
 import { ownershipOf } from "../shipping/manifest.js";
 import { ObjectCargo } from "../shipping/object-cargo.js";
-import type { ObjectLoad } from "../shipping/object-load.js";
+import type { ObjectLoad, SegmentLoad } from "../shipping/object-load.js";
 import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
 import { QuorumShipper } from "../shipping/quorum-shipper.js";
 import { type FlightHold, type Landed, type Load, Shipper, type ShipperParts } from "../shipping/shipper.js";
@@ -93,7 +93,10 @@ export class OpenObject {
       ledger,
       images: context.images.imagesOf(),
       committedSeq: () => this.#committedSeq,
-      recordOwed: () => this.shipper instanceof QuorumShipper && this.shipper.recordOwed,
+      ...(claim.manifest.replicas !== undefined && {
+        recordOwed: () => this.#quorumShipper().recordOwed,
+        segmentTaken: (load: SegmentLoad) => this.#quorumShipper().send(load),
+      }),
     });
     this.shipper = claim.manifest.replicas === undefined ? this.#bucketShipping() : this.#quorumShipping();
   }
@@ -135,6 +138,11 @@ export class OpenObject {
         broken: (error) => this.#events.broken(this, asMoonportError(error)),
       },
     });
+  }
+
+  #quorumShipper(): QuorumShipper {
+    assert(this.shipper instanceof QuorumShipper, "an object with replicas ships to journals");
+    return this.shipper;
   }
 
   #legParts(): [World, Bucket, Claim, Logger, Settings] {

@@ -36,12 +36,12 @@ export interface CargoParts {
   readonly committedSeq: () => number;
   /** Whether the record is to be written though nothing of the content changed. */
   readonly recordOwed?: () => boolean;
+  /** Told of every segment as it is taken, by whoever took it: journals get each. */
+  readonly segmentTaken?: (load: SegmentLoad) => void;
 }
 
-/** What the journals get of the next flight. */
 export type TakenSegment =
-  | { readonly kind: "segment"; readonly load: SegmentLoad }
-  | { readonly kind: "nothing" }
+  | { readonly kind: "segment" | "nothing" }
   /** Only a snapshot can carry it, and that goes to the bucket alone. */
   | { readonly kind: "snapshot_owed" };
 
@@ -114,7 +114,8 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     assert(captured.kind === "pages", "a segment without pages");
     const load = this.#segment(captured);
     this.#forBucket.push(load);
-    return { kind: "segment", load };
+    this.#parts.segmentTaken?.(load);
+    return { kind: "segment" };
   }
 
   /** The object ends at `toSeq`: the next load is its tombstone. */

@@ -182,22 +182,28 @@ export class QuorumShipper implements Shipping {
   #depart(): void {
     this.#departure = undefined;
     if (this.#ended !== undefined) return;
-    const committedMs = this.#oldestUnsentMs ?? this.#parts.world.clock.monotonicMs();
-    this.#oldestUnsentMs = undefined;
     try {
-      const taken = this.#parts.cargo.takeSegment();
-      if (taken.kind === "segment") this.#send(taken.load, committedMs);
-      else if (taken.kind === "snapshot_owed") this.#haste();
+      if (this.#parts.cargo.takeSegment().kind === "snapshot_owed") this.#haste();
     } catch (error) {
       this.#break(error as Error);
     }
   }
 
-  #send(load: SegmentLoad, committedMs: number): void {
-    const { fromSeq, toSeq } = load.entry;
-    this.#flights.push({ number: ++this.#lastFlight, toSeq, bytes: load.bytes, committedMs });
-    this.#backlog = this.#backlog.appended({ afterSeq: fromSeq - 1, toSeq, payload: load.body });
-    this.#backlogBytes += load.body.length;
+  /** A segment was taken from the file, for journals and bucket. */
+  send({ entry: { fromSeq, toSeq }, body }: SegmentLoad): void {
+    const committedMs = this.#oldestUnsentMs ?? this.#parts.world.clock.monotonicMs();
+    this.#oldestUnsentMs = undefined;
+    this.#flights.push({ number: ++this.#lastFlight, toSeq, bytes: body.length, committedMs });
+    const entry = { afterSeq: fromSeq - 1, toSeq, payload: body };
+    const last = this.#backlog.lastSeq;
+    if (last !== undefined && last < entry.afterSeq) {
+      // A snapshot goes ahead of it, and covers what is here: until it has, journals have a gap before this.
+      this.#backlog = EntryRun.of(entry);
+      this.#backlogBytes = body.length;
+    } else {
+      this.#backlog = this.#backlog.appended(entry);
+      this.#backlogBytes += body.length;
+    }
     for (const stream of this.#streams) stream.send();
     if (this.#backlogBytes >= this.#parts.settings.COVER_BYTES) this.#bucket.hurry();
   }
