@@ -152,6 +152,7 @@ export class Objects {
   /** The set of journals that each object should have may be another one now. */
   renewSets(): void {
     for (const { openFile } of this.#residents.values()) openFile?.renewSet();
+    void this.#context.claims.renewSets((id) => this.#residents.get(id)?.isAtRest === false);
   }
 
   #submit(object: ObjectIdentity, work: CallWork): void {

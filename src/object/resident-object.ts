@@ -91,6 +91,11 @@ export class ResidentObject implements FileHolder {
     return this.#state.kind === "open" ? this.#state.open : undefined;
   }
 
+  /** Whether its file is closed and nobody is about to open it. */
+  get isAtRest(): boolean {
+    return this.#state.kind === "closed" && !this.#isPumping;
+  }
+
   /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
   isAwakeAs(lua: LuaClass): boolean {
     return this.#state.kind === "open" && this.#awakeAs === lua.version;

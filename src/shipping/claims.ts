@@ -7,7 +7,7 @@
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
 import type { Bucket, BucketObject, Version } from "../bucket/bucket.js";
-import { claim, standing, takeOver } from "../cluster/ownership.js";
+import { changeSet, claim, standing, takeOver } from "../cluster/ownership.js";
 import { answersNeeded } from "../cluster/quorum.js";
 import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
@@ -74,6 +74,7 @@ type ClaimSettings = Pick<
   | "NODE_CLAIMS_MAX"
   | "NODE_CLAIMS_BYTES_MAX"
   | "CLAIM_MS"
+  | "TAKEOVER_CONCURRENCY"
 >;
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
@@ -88,6 +89,8 @@ export class Claims {
   readonly #settings: ClaimSettings;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
+  /** Sets of journals that are changed while nobody uses the object. */
+  readonly #renewing = new Map<string, Promise<void>>();
   readonly #claiming = new Map<string, Promise<Claim>>();
   readonly #peeked = new Map<string, BucketObject>();
   /** Objects that may not be gone on with under the epoch they have. */
@@ -112,6 +115,8 @@ export class Claims {
    * `object_corrupt`
    */
   async claim(object: ObjectIdentity): Promise<Claim> {
+    const renewing = this.#renewing.get(object.id);
+    if (renewing !== undefined) await renewing;
     const known = this.#held.get(object.id);
     if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
     // Two claims of one session would take the object from each other.
@@ -164,6 +169,48 @@ export class Claims {
   }
 
   /** @returns undefined when the record has moved meanwhile */
+  /**
+   * Other nodes are there than before: of each object whose file is closed, the record names the journals that count from now
+   * on. All of it is covered, so that is one write (O3). Never rejects: what fails is claimed anew at its next use.
+   * @param inUse whose sets are changed with their next flight
+   */
+  async renewSets(inUse: (id: string) => boolean): Promise<void> {
+    const due = [...this.#held.values()].filter(({ object, manifest }) => {
+      return !inUse(object.id) && !this.#renewing.has(object.id) && this.#fleet.mustRenew(ownershipOf(manifest));
+    });
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      while (next < due.length) {
+        const claim = due[next++] as Claim;
+        const { id } = claim.object;
+        // It may have been opened while others were renewed.
+        if (inUse(id) || this.#renewing.has(id) || this.#held.get(id) !== claim) continue;
+        const renewing = this.#renewSet(claim).finally(() => this.#renewing.delete(id));
+        this.#renewing.set(id, renewing);
+        await renewing;
+      }
+    };
+    await Promise.all(Array.from({ length: this.#settings.TAKEOVER_CONCURRENCY }, worker));
+  }
+
+  async #renewSet(claim: Claim): Promise<void> {
+    const { object, manifest } = claim;
+    const replicas = this.#fleet.replicasFor(object);
+    if (replicas === undefined || manifest.destroyed) return;
+    const me = { session: this.#fleet.session, epoch: manifest.epoch };
+    const progress = { covered: manifest.seq, committed: manifest.seq };
+    const next = changeSet(ownershipOf(manifest), me, uuidv7(this.#world), replicas, progress);
+    if (next.kind === "refused") return this.forget(object);
+    try {
+      const renewed = await this.#write(object, withOwnership(manifest, next.record), claim.version);
+      if (renewed === undefined) this.forget(object);
+      else claim.advance(renewed.manifest, renewed.version);
+    } catch {
+      // It may land yet: under a higher epoch it meets nothing that counts.
+      this.forget(object);
+    }
+  }
+
   async #tryClaim(object: ObjectIdentity): Promise<Claim | undefined> {
     const keys = new ObjectKeys(object);
     const { session } = this.#fleet;

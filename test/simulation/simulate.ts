@@ -6,12 +6,11 @@ import { createHash } from "node:crypto";
 import os from "node:os";
 import path from "node:path";
 import type { AppSource } from "../../src/app-source.js";
-import { readAppSource } from "../../src/app-source.js";
+import { appIn } from "../../src/simulation/app-in.js";
 import { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { Logger } from "../../src/world/logger.js";
-import { RealFolder } from "../../src/world/real-folder.js";
 import { sleep } from "../../src/world/world.js";
 import { checkList } from "./check-list.js";
 import { checkCounter, checkRegister } from "./check-register.js";
@@ -95,7 +94,7 @@ class Simulation {
     this.#workload = options.workload ?? (WORKLOADS[this.#random.below(WORKLOADS.length)] as Workload);
     const count = options.objects ?? (this.#random.fraction() < 0.5 ? 1 + this.#random.below(3) : 12);
     this.#objects = Array.from({ length: count }, (_, index) => `${this.#className(index)}/k${index}`);
-    app ??= readAppSource("default", new RealFolder(APP));
+    app ??= appIn(APP);
     this.#fleet = new SimulatedFleet({
       seed: options.seed,
       apps: [app],
