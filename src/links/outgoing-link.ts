@@ -65,8 +65,8 @@ export class OutgoingLink {
   request(name: string, body: unknown, timeoutMs: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const dueMs = this.#watch.nowMs + timeoutMs;
-      this.#ask({ kind: "request", resolve, reject }, name, dueMs, (id) => [FRAME.request, id, name, body]);
       this.#watch.lookAfter(dueMs);
+      this.#ask({ kind: "request", resolve, reject }, name, dueMs, (id) => [FRAME.request, id, name, body]);
     });
   }
 
