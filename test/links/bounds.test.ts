@@ -153,6 +153,10 @@ it("after a failed try everything fails at once until the pause is over, then th
   expect(pauses[0]).toBeLessThanOrEqual(51);
   expect(pauses.at(-1)).toBeGreaterThanOrEqual(500);
   expect(Math.max(...pauses)).toBeLessThanOrEqual(1_001);
+  // Nobody asks for a while: then it counts as new.
+  await stage.time.advance(5_000);
+  await outcome(stage.until(one.links.request(two, "echo", 0)));
+  await stage.time.advance(51);
   stage.network.admit("two");
   expect(await stage.until(one.links.request(two, "echo", "back"))).toBe("back");
 });
@@ -228,6 +232,26 @@ it("an old address of a node does not take down the link to its new one", async 
   const moved = await stage.node("two", { network: stage.network.of("two-moved"), prepare: echoing });
   const at = (address: StageNode): Promise<unknown> => outcome(stage.until(one.links.request(address, "echo", 1)));
   expect([await at(moved), await at(old), await at(moved)]).toEqual([1, "node_unreachable", 1]);
+});
+
+it("what is late on a link that was given up is not heeded once another link has taken its place", async () => {
+  const seen: unknown[] = [];
+  // This side gives up early, the other does not notice.
+  const one = await stage.node("one", { set: { LINK_HEARTBEAT_MS: 50, LINK_BACKOFF_MAX_MS: 1 } });
+  const two = await stage.node("two", {
+    set: { LINK_HEARTBEAT_MS: 5_000 },
+    prepare: (links) => links.handle("note", (body) => void seen.push(body)),
+  });
+  await stage.until(one.links.request(two, "note", "first"));
+  stage.network.slow("one", "two", { min: 2_000, max: 2_000 });
+  const late = outcome(one.links.request(two, "note", "late"));
+  await stage.time.advance(10);
+  stage.network.slow("one", "two", undefined);
+  expect(await stage.until(late)).toBe("link_broken");
+  await stage.time.advance(10);
+  await stage.until(one.links.request(two, "note", "next"));
+  await stage.time.advance(5_000);
+  expect(seen).toEqual(["first", "next"]);
 });
 
 it("another node at the address is found out", async () => {

@@ -114,13 +114,14 @@ describe.each(STAGES)("a stranger over %s", (_name, makeStage) => {
   });
 
   it("does not keep a node out, however many of them there are", async () => {
-    const two = await victim();
+    const two = await victim({ LINK_CONNECT_MS: 600_000 });
     const crowd: Raw[] = [];
     for (let count = 0; count < 300; count++) crowd.push(await Raw.to(stage, two.address));
     // Those that were first had to go.
     await stage.until(Promise.all(crowd.slice(0, 44).map(({ closed }) => closed)));
     const one = await stage.node("one");
     expect(await stage.until(one.links.request(two, "note", "true"))).toBe(1);
+    if (stage instanceof SimulatedStage) expect(stage.time.nowMs).toBeLessThan(600_000);
     for (const { channel } of crowd) channel?.close("done");
   });
 
