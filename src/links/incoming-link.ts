@@ -173,8 +173,10 @@ export class IncomingLink implements FrameListener {
   #send(frame: Uint8Array): void {
     const { LINK_BUFFER_BYTES_MAX } = this.#context.settings;
     const { bufferedBytes } = this.frames;
-    if (bufferedBytes > LINK_BUFFER_BYTES_MAX) this.frames.breakOff(`${bufferedBytes} bytes of answers were not read`);
-    else this.frames.send(frame);
+    if (bufferedBytes <= LINK_BUFFER_BYTES_MAX) return this.frames.send(frame);
+    const why = `${bufferedBytes} bytes of answers were not read`;
+    this.#context.world.log.warn({ ...this.peer, why }, "a link of another node is given up");
+    this.frames.breakOff(why);
   }
 }
 

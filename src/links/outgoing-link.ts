@@ -6,7 +6,7 @@
  * Everything asked is answered once: by the other side, by its time being up, or by the end of the link. What never left
  * fails with `node_unreachable` (or `link_refused`), what did fails with `link_broken`, for it may have been heeded.
  */
-import { type ErrorCode, MoonportError } from "../errors.js";
+import { asMoonportError, type ErrorCode, MoonportError } from "../errors.js";
 import { backoffMs } from "../world/backoff.js";
 import type { Watch } from "../world/deadlines.js";
 import type { Channel, ChannelEvents, PeerAddress } from "./contract.js";
@@ -48,6 +48,8 @@ export class OutgoingLink {
   #lastId = 0;
   /** Tries that came to nothing, and links that did not last, in a row. */
   #failures = 0;
+  /** The last that the log was told of: an operator has to see it, once. */
+  #refusal: string | undefined;
 
   /** @param forget it is down, for a while if it failed, and nothing is under way */
   constructor(context: LinkContext, to: PeerAddress, forget: () => void) {
@@ -65,8 +67,8 @@ export class OutgoingLink {
   request(name: string, body: unknown, timeoutMs: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const dueMs = this.#watch.nowMs + timeoutMs;
-      this.#ask({ kind: "request", resolve, reject }, name, dueMs, (id) => [FRAME.request, id, name, body]);
       this.#watch.lookAfter(dueMs);
+      this.#ask({ kind: "request", resolve, reject }, name, dueMs, (id) => [FRAME.request, id, name, body]);
     });
   }
 
@@ -107,8 +109,8 @@ export class OutgoingLink {
       if (this.#state.kind === "up") this.#state.frames.send(frame);
       return id;
     } catch (error) {
-      if (asked.kind === "request") asked.reject(error as MoonportError);
-      else asked.reader.end(error as MoonportError);
+      if (asked.kind === "request") asked.reject(asMoonportError(error));
+      else asked.reader.end(asMoonportError(error));
       return undefined;
     }
   }
@@ -159,6 +161,7 @@ export class OutgoingLink {
       frame: (frame) => this.#received(frame),
       broken: (why) => this.#lost(why),
     });
+    this.#refusal = undefined;
     this.#state = { kind: "up", frames, sinceMs: this.#watch.nowMs, session, messageBytesMax };
     this.#context.world.log.debug({ ...this.#to, version, protocol }, "a link was made");
     for (const [id, frame] of this.#underWay.release()) {
@@ -169,8 +172,10 @@ export class OutgoingLink {
   }
 
   #failed(error: MoonportError): void {
-    const { log } = this.#context.world;
-    if (error.code === "link_refused" && this.#failures === 0) log.warn({ ...this.#to, error }, "a link was refused");
+    if (error.code === "link_refused" && error.message !== this.#refusal) {
+      this.#refusal = error.message;
+      this.#context.world.log.warn({ ...this.#to }, `a link was refused: ${error.message}`);
+    }
     this.#pause(error);
     this.#underWay.failAll(always(error));
   }

@@ -27,6 +27,11 @@ export class VirtualTime {
     return this.#nowMs;
   }
 
+  /** Timers that have not run yet: what a program leaves behind when it has stopped. */
+  get pendingTimers(): number {
+    return this.#timers.length;
+  }
+
   after(delayMs: number, run: () => void): Timer {
     const due: Due = { dueMs: this.#nowMs + Math.max(0, delayMs), order: this.#order++, run };
     this.#timers.splice(this.#position(due), 0, due);
