@@ -9,6 +9,7 @@ import { addGet } from "./commands/get.js";
 import { addInspect } from "./commands/inspect.js";
 import { addList } from "./commands/list.js";
 import { addNew } from "./commands/new.js";
+import { addNodes } from "./commands/nodes.js";
 import { addQuarantine } from "./commands/quarantine.js";
 import { addSettings } from "./commands/settings.js";
 import { addSql } from "./commands/sql.js";
@@ -43,6 +44,6 @@ ${exitCodesHelp()}`,
   addSharedFlags(program);
   for (const add of [addNew, addDev, addCheck, addTest, addStart]) add(program);
   for (const add of [addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy]) add(program);
-  for (const add of [addSubscribe, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
+  for (const add of [addSubscribe, addNodes, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
   return program;
 }

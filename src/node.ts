@@ -10,6 +10,7 @@ import type { ObjectIdentity } from "./identity.js";
 import type { LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
+import { refuseFleetBucket } from "./membership/open-records.js";
 import type { MeasuredNode, NodeGauges } from "./metrics/measured.js";
 import { NodeCounters } from "./metrics/node-counters.js";
 import type {
@@ -19,6 +20,7 @@ import type {
   ClassInfo,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
   QuarantineEntry,
   UnitInfo,
@@ -68,6 +70,8 @@ const NO_CHAIN: readonly string[] = [];
 type Phase = "serving" | "stopping" | "stopped";
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
+  /** This life of the node: the session that it began with. */
+  readonly session: string;
   readonly counters = new NodeCounters();
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
@@ -101,6 +105,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       await bucket.start();
       await probeBucket(bucket, world);
       await joinFleet(bucket);
+      if (options.fleet === undefined) await refuseFleetBucket(bucket, world, options.settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       joined = await options.fleet?.({ world, bucket, settings: options.settings, fleet: "moonport" });
       return new MoonportNode(options, lock, quarantine, joined);
@@ -118,6 +123,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#lock = lock;
     const fleet = joined ?? loneFleet(uuidv7(world));
     this.#fleet = fleet;
+    this.session = fleet.session;
     const observe = options.observer ?? (() => {});
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
@@ -172,11 +178,6 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     });
   }
 
-  /** This life of the node; another one after its session has lapsed. */
-  get session(): string {
-    return this.#fleet.session;
-  }
-
   /** From now on objects and units of this node reach others through `router`. */
   routeCalls(router: CallRouter): void {
     this.#router = router;
@@ -200,9 +201,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   #lapsed(): void {
     const cause = MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
-    this.#options.world.log.error({ session: this.session }, "the session has lapsed: every object closes");
+    this.#options.world.log.error({ session: this.#fleet.session }, "the session has lapsed: every object closes");
     this.#context.claims.sessionEnded();
     this.#objects.loseAll(cause);
+    this.#hub.endAll("failed", cause);
   }
 
   call(request: CallRequest): Promise<CallReply> {
@@ -297,6 +299,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#objects.read(object, (open) => inspectOpen(open, this.#objects.resident(object)?.mailboxCalls ?? 0));
   }
 
+  /** Makes sure that the object, if it is there, is this node's. @throws MoonportError `moved` when another one's */
+  async settle(object: ObjectIdentity): Promise<void> {
+    await this.#exists(object);
+  }
+
   async destroy(object: ObjectIdentity): Promise<void> {
     this.#assertServing();
     this.#catalog.classOf(object.app, object.className);
@@ -341,6 +348,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       classes: this.#catalog.list().length,
       classErrors: this.#catalog.faults().map(({ file, error }) => ({ file, message: error.message })),
     };
+  }
+
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return [];
   }
 
   get bucketRequests(): RequestCounts | undefined {

@@ -13,6 +13,7 @@ import type {
   ClassInfo,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
   QuarantineEntry,
   UnitInfo,
@@ -192,6 +193,10 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
 
   async status(): Promise<NodeStatus> {
     return as<NodeStatus>(await this.#get("/v1/admin/status"));
+  }
+
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return as<{ nodes: NodeInfo[] }>(await this.#get("/v1/admin/nodes")).nodes;
   }
 
   async quarantine(): Promise<readonly QuarantineEntry[]> {

@@ -43,9 +43,9 @@ interface Renewal {
 }
 
 export class OwnSession {
-  readonly record: NodeRecord;
   readonly key: string;
   readonly #options: OwnSessionOptions;
+  #record: NodeRecord;
   #version: Version;
   #validUntilMs: number;
   #isOver = false;
@@ -54,11 +54,23 @@ export class OwnSession {
   #overTimer: Timer | undefined;
 
   constructor(options: OwnSessionOptions) {
-    this.record = options.record;
+    this.#record = options.record;
     this.key = options.key;
     this.#options = options;
     this.#version = options.version;
     this.#validUntilMs = this.#validFrom(options.startedMs);
+  }
+
+  get record(): NodeRecord {
+    return this.#record;
+  }
+
+  /** What else the record is to say. A renewal that is under way does not, the one after it does. */
+  change(fields: Pick<NodeRecord, "clientAddress">): void {
+    this.#record = { ...this.#record, ...fields };
+    if (this.#isOver || this.#renewal !== undefined) return;
+    this.#renewTimer?.cancel();
+    this.#renew();
   }
 
   start(): void {

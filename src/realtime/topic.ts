@@ -26,7 +26,7 @@ export interface Follower {
   /** Events landed that it was not told of. */
   fallBehind(): void;
   objectDestroyed(): void;
-  end(reason: EndReason): void;
+  end(reason: EndReason, error?: Error): void;
 }
 
 export class Topic {

@@ -8,8 +8,10 @@ import type {
   CallReply,
   CallRequest,
   ClassInfo,
+  FleetStatus,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
   QuarantineEntry,
   UnitInfo,
@@ -29,6 +31,8 @@ export class FakeNode implements NodeApi {
   readonly stores = new Map<string, Map<string, PlainValue>>();
   readonly destroyed: string[] = [];
   quarantined: QuarantineEntry[] = [];
+  fleet: NodeInfo[] = [];
+  fleetStatus: FleetStatus | undefined;
   ready = true;
   writesLand = true;
   answer: (request: CallRequest) => Promise<CallReply> | CallReply = ({ args }) => ({ value: [...args] });
@@ -98,6 +102,10 @@ export class FakeNode implements NodeApi {
     return this.quarantined.length < known;
   }
 
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return this.fleet;
+  }
+
   async status(): Promise<NodeStatus> {
     return {
       version: "0.0.0",
@@ -112,6 +120,7 @@ export class FakeNode implements NodeApi {
       watchedObjects: 0,
       classes: 1,
       classErrors: [],
+      ...(this.fleetStatus && { fleet: this.fleetStatus }),
     };
   }
 }
