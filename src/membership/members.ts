@@ -92,6 +92,11 @@ export class Members implements Membership {
     return this.#phase === "member" && this.#session.isValid();
   }
 
+  /** How long the session is still valid if no further renewal lands; not above 0 when it has lapsed. To look at, for gauges. */
+  get sessionLeftMs(): number {
+    return this.#phase === "member" ? this.#session.leftMs : 0;
+  }
+
   members(): readonly NodeRecord[] {
     return this.#list;
   }

@@ -80,6 +80,11 @@ export class OwnSession {
     return false;
   }
 
+  /** How long it is still valid if no further renewal lands; not above 0 when it is over. */
+  get leftMs(): number {
+    return this.#isOver ? 0 : this.#validUntilMs - this.#nowMs();
+  }
+
   #nowMs(): number {
     return this.#options.world.clock.monotonicMs();
   }
