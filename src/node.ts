@@ -97,7 +97,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     try {
       await bucket.start();
       await probeBucket(bucket, world);
-      await joinFleet(bucket);
+      await joinFleet({ bucket, world });
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       return new MoonportNode(options, lock, quarantine);
     } catch (error) {

@@ -149,7 +149,9 @@ class LivedFleet {
         if (!process.world.isStopped) void process.members?.stop();
         return;
       case "look":
-        if (!process.world.isStopped) process.members?.lookNow();
+        if (process.world.isStopped) return;
+        process.members?.isValid();
+        process.members?.lookNow();
         return;
       case "ask": {
         if (process.world.isStopped || process.members === undefined) return;
@@ -214,7 +216,7 @@ it("who is called dead is fenced, who is left alone stays, and in the end all ag
       }
       await fleet.stop();
     }),
-    { numRuns: 60, seed: 20260103 },
+    { numRuns: 100, seed: 20260103 },
   );
 });
 

@@ -91,6 +91,7 @@ describe("a node that dies", () => {
     const startedMs = fleet.time.nowMs;
     const again = await fleet.start({ name: "b" });
     expect(fleet.time.nowMs - startedMs).toBeLessThan(STEP);
+    expect(again.members?.known(b.session)).toBe("dead");
     await fleet.time.advance(POLL + STEP);
     expect(a.toldOf("ended").map(({ session }) => session)).toEqual([b.session]);
     expect(a.members?.member("b")?.session).toBe(again.session);
@@ -156,7 +157,16 @@ describe("a node that stops", () => {
     expect(a.toldOf("ended").map(({ session }) => session)).toEqual([b.session]);
     expect(names(a)).toEqual(["a"]);
     expect(b.toldOf("lapsed")).toEqual([]);
+    await expect(b.members?.standing("never")).rejects.toMatchObject({ code: "node_fenced" });
     await fleet.stop();
+  });
+
+  it("does not wait for a bucket longer than the others would", async () => {
+    const [fleet, a] = await fleetOf("a");
+    a.bucket.faults.hold();
+    const startedMs = fleet.time.nowMs;
+    await fleet.time.until(a.members?.stop() as Promise<void>);
+    expect(fleet.time.nowMs - startedMs).toBeLessThanOrEqual(TTL);
   });
 });
 
