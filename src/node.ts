@@ -100,7 +100,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     try {
       await bucket.start();
       await probeBucket(bucket, world);
-      await joinFleet(bucket);
+      await joinFleet({ bucket, world });
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       joined = await options.fleet?.({ world, bucket, settings: options.settings, fleet: "moonport" });
       return new MoonportNode(options, lock, quarantine, joined);

@@ -15,6 +15,7 @@ import type { InnerCall } from "../object/inner-call.js";
 import type { DeferredOutcome } from "../object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
+import { decodeValue, encodeValue } from "../store/value-codec.js";
 import type { PlainValue, SqlRows, SqlValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
 import { sleep, type World } from "../world/world.js";
@@ -33,8 +34,10 @@ const DOUBTFUL = new Set(["link_broken"]);
 
 /** An operation on an object, as it travels. */
 type Operation =
-  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs"> & {
+  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs" | "args"> & {
       readonly kind: "call";
+      /** Encoded: a link's own MessagePack does not keep every key of users' values. */
+      readonly args: Uint8Array;
       readonly chain: readonly string[];
     })
   | { readonly kind: "store_get"; readonly key: string }
@@ -201,7 +204,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     const operation: Operation = {
       kind: "call",
       method,
-      args,
+      args: encoded([...args]),
       caller,
       chain,
       ...(callId !== undefined && { callId }),
@@ -231,15 +234,17 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     const object = identityOf(app, className, key);
     const expiresMs = this.#nowMs() + timeoutMs;
     const here = (): Promise<unknown> => this.#do(object, operation, expiresMs);
-    return this.#once({ object, operation, expiresMs, hops, isRepeatable: false, here });
+    const answer = await this.#once({ object, operation, expiresMs, hops, isRepeatable: false, here });
+    return answer === undefined ? undefined : encoded(answer as PlainValue);
   }
 
   #do(object: ObjectIdentity, operation: Operation, expiresMs: number): Promise<unknown> {
     const node = this.#node;
     switch (operation.kind) {
       case "call": {
-        const { kind: _, chain, ...call } = operation;
-        return node.callInChain({ ...call, object, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, chain);
+        const { kind: _, chain, args, ...call } = operation;
+        const timeoutMs = Math.max(0, expiresMs - this.#nowMs());
+        return node.callInChain({ ...call, args: decodeValue(args) as PlainValue[], object, timeoutMs }, chain);
       }
       case "store_get":
         return node.storeGet(object, operation.key);
@@ -304,7 +309,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
       const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, operation };
       const answer = await this.#fleet.links.request({ node: to, address }, ASK, body, { timeoutMs });
       this.#places.learn(object, to);
-      return answer as T;
+      return (answer instanceof Uint8Array ? decodeValue(answer) : undefined) as T;
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!HARMLESS.has(error.code)) throw error;
@@ -322,6 +327,11 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
   #nowMs(): number {
     return this.#world.clock.monotonicMs();
   }
+}
+
+/** What callers gave and objects answered is within its bounds already. */
+function encoded(value: PlainValue): Uint8Array {
+  return encodeValue(value, Number.POSITIVE_INFINITY, "what travels between nodes");
 }
 
 function rejected(error: Error): Promise<never> {

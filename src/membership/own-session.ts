@@ -1,6 +1,6 @@
 /**
- * One session of this node, from the write that made it until it is over. It promises that once it was over for anybody it is
- * over for itself, and stays so.
+ * One session of this node, from the write that made it until it is over (M1). It promises that once it was over for anybody it
+ * is over for itself, and stays so.
  *
  * It is valid until ttl − margin after the *start* of the last renewal that is known to have landed, by the monotonic clock
  * at the very moment of the question: a process that was stopped gets its answer wrong neither before nor after its timers
@@ -80,6 +80,11 @@ export class OwnSession {
     return false;
   }
 
+  /** How long it is still valid if no further renewal lands; not above 0 when it is over. */
+  get leftMs(): number {
+    return this.#isOver ? 0 : this.#validUntilMs - this.#nowMs();
+  }
+
   #nowMs(): number {
     return this.#options.world.clock.monotonicMs();
   }
@@ -103,7 +108,7 @@ export class OwnSession {
 
   #planRenewal(lastStartedMs: number): void {
     const dueMs = lastStartedMs + this.record.ttlMs / RENEWALS_PER_TTL;
-    this.#renewTimer = this.#options.world.timers.after(dueMs - this.#nowMs(), () => this.#renew());
+    this.#renewTimer = this.#options.world.timers.after(Math.max(0, dueMs - this.#nowMs()), () => this.#renew());
   }
 
   #renew(): void {
