@@ -101,6 +101,8 @@ export class Process {
   isAlive = true;
   /** Nothing was ever done to it: it must never lapse. */
   isUndisturbed = true;
+  /** It was asked to, and has. */
+  hasStopped = false;
   /** Requests and answers take their time, now and then a very long one. */
   isStormy = false;
   /** Of the next writes and their answers, in the order in which they leave. */

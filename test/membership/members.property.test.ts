@@ -145,8 +145,10 @@ class LivedFleet {
         faults.failNext(event.count, event.fault, CHANGING_OPERATIONS);
         return;
       case "stop":
+        if (process.world.isStopped || process.members === undefined) return;
         process.isUndisturbed = false;
-        if (!process.world.isStopped) void process.members?.stop();
+        process.hasStopped = true;
+        void process.members.stop();
         return;
       case "look":
         if (process.world.isStopped) return;
@@ -201,7 +203,14 @@ it("who is called dead is fenced, who is left alone stays, and in the end all ag
         expect(process.toldOf("lapsed"), `${process.name} was left alone`).toEqual([]);
         expect(fleet.dead).not.toContain(process.session);
       }
+      for (const process of fleet.processes) {
+        const lapsed = process.toldOf("lapsed").map(({ session }) => session);
+        expect(new Set(lapsed).size).toBe(lapsed.length);
+        if (!process.isAlive || process.hasStopped || process.toldOf("replaced").length > 0) continue;
+        expect(process.members?.isValid(), `${process.name} has a session`).toBe(true);
+      }
       const members = fleet.running.filter((process) => process.members?.isValid());
+      expect(new Set(members.map(({ name }) => name)).size).toBe(members.length);
       const expected = members.map((process) => process.session).sort();
       for (const process of members) {
         expect(
