@@ -100,9 +100,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     try {
       await bucket.start();
       await probeBucket(bucket, world);
-      await joinFleet({ bucket, world });
+      const { settings } = options;
+      const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
       const quarantine = await Quarantine.open(world, bucket, options.settings);
-      joined = await options.fleet?.({ world, bucket, settings: options.settings, fleet: "moonport" });
+      joined = await options.fleet?.({ world, bucket, settings, fleet });
       return new MoonportNode(options, lock, quarantine, joined);
     } catch (error) {
       await joined?.stop();

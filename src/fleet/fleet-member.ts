@@ -8,6 +8,7 @@ import type { Bucket } from "../bucket/bucket.js";
 import type { Member, ReplicaSet } from "../cluster/ownership.js";
 import { quorumFor } from "../cluster/quorum.js";
 import { Ring } from "../cluster/ring.js";
+import { MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
@@ -165,11 +166,21 @@ export class FleetMember implements JoinedFleet {
     return set.some(({ node, journal }) => this.#members.member(node)?.journal !== journal);
   }
 
+  /** As {@link Links.request}; what does not get through may mean that the node has died. */
+  readonly ask: Peers["request"] = async (to, kind, body, options) => {
+    try {
+      return await this.links.request(to, kind, body, options);
+    } catch (error) {
+      if (isOfLink(error)) this.#members.lookNow();
+      throw error;
+    }
+  };
+
   journalOf({ node, journal }: Member): JournalPort {
     if (journal === this.#journal.id) return this.#ownJournal;
     let remote = this.#remote.get(node);
     if (remote === undefined) {
-      remote = remoteJournal(this.links, node, () => this.#members.member(node)?.address);
+      remote = remoteJournal({ request: this.ask }, node, () => this.#members.member(node)?.address);
       this.#remote.set(node, remote);
     }
     return remote;
@@ -230,6 +241,10 @@ export class FleetMember implements JoinedFleet {
   private joined(): void {
     this.#takeover?.begin();
   }
+}
+
+function isOfLink(error: unknown): boolean {
+  return error instanceof MoonportError && (error.code === "node_unreachable" || error.code === "link_broken");
 }
 
 /** J6: what the object's record names by now. */

@@ -307,7 +307,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     try {
       if (address === undefined) throw MoonportError.of("node_unreachable", `${to} is no member of the fleet now`);
       const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, operation };
-      const answer = await this.#fleet.links.request({ node: to, address }, ASK, body, { timeoutMs });
+      const answer = await this.#fleet.ask({ node: to, address }, ASK, body, { timeoutMs });
       this.#places.learn(object, to);
       return (answer instanceof Uint8Array ? decodeValue(answer) : undefined) as T;
     } catch (thrown) {
