@@ -36,6 +36,7 @@ import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
+import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
@@ -250,6 +251,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #callDeferred(request: CallRequest): Promise<DeferredOutcome> {
     this.#assertServing();
     const { object, method, args, caller, callId } = request;
+    if (object.app === SYSTEM_APP && caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read" && !(await this.#objects.exists(object))) {
@@ -475,6 +477,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #call(request: CallRequest, chain: readonly string[] = NO_CHAIN): Promise<CallReply> {
     this.#assertServing();
     const { object, method } = request;
+    if (object.app === SYSTEM_APP && request.caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
@@ -540,6 +543,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       },
     });
   }
+}
+
+function noSuchApp(app: string): MoonportError {
+  return MoonportError.of("app_not_found", `no app is called ${app}`, {
+    hint: "objects of Moonport's own take no calls",
+  });
 }
 
 /** An open object has its file, its WAL, and the WAL once more for the capture. */
