@@ -171,6 +171,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       claims: this.#context.claims,
       lapsed: () => this.#lapsed(),
       membersChanged: () => this.#objects.renewSets(),
+      handOver: (object, to) => this.#objects.handOver(object, to),
+      lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
   }
 
@@ -419,10 +421,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #stop(): Promise<void> {
+    const { world, settings, bucket } = this.#options;
+    const untilMs = this.#nowMs() + settings.DRAIN_MS;
+    // Each object is served until its own turn to leave has come.
+    if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
     this.#hub.stop();
-    const { world, settings, bucket } = this.#options;
-    await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
+    await this.#drainWithin(Math.max(1, untilMs - this.#nowMs())).catch((error: Error) => {
       this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
     });

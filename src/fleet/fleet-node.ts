@@ -28,7 +28,15 @@ const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
 
 /** Nothing happened there. */
-const HARMLESS = new Set(["moved", "node_unreachable", "node_fenced", "replicas_missing", "link_full"]);
+const HARMLESS = new Set([
+  "moved",
+  "node_unreachable",
+  "node_fenced",
+  "node_stopping",
+  "replicas_missing",
+  "link_refused",
+  "link_full",
+]);
 /** It may have happened. */
 const DOUBTFUL = new Set(["link_broken"]);
 
@@ -108,7 +116,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     this.#places = new Places({
       self: fleet.node,
       isMember: (name) => fleet.member(name) !== undefined,
-      homeOf: (partition) => fleet.ring.homesOf(partition)[0] ?? fleet.node,
+      homeOf: (partition) => fleet.homeOf(partition),
     });
   }
 

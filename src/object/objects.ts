@@ -149,6 +149,32 @@ export class Objects {
     for (const resident of this.#residents.values()) resident.lose(cause);
   }
 
+  /**
+   * Gives an object to whoever claims it next. Calls that wait for it here fail with `moved`, which is safe to repeat; those
+   * that run end first. @param to the node that is to have it, for their hint
+   */
+  async handOver(object: ObjectIdentity, to: string | undefined): Promise<void> {
+    const resident = this.#residents.get(object.id);
+    if (resident !== undefined) {
+      const details = to === undefined ? {} : { node: to };
+      const cause = MoonportError.of("moved", `${object.id} goes to another node`, { object: object.id, details });
+      try {
+        await resident.leave(cause);
+      } catch (error) {
+        resident.stay();
+        throw error;
+      }
+      if (!resident.tryLeave()) return resident.stay();
+      this.#residents.delete(object.id);
+    }
+    await this.#context.claims.release(object);
+  }
+
+  /** When it was last used; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined {
+    return this.#residents.get(object.id)?.lastUsedMs;
+  }
+
   /** The set of journals that each object should have may be another one now. */
   renewSets(): void {
     for (const { openFile } of this.#residents.values()) openFile?.renewSet();

@@ -49,6 +49,8 @@ export class ResidentObject implements FileHolder {
   /** Version of the class whose migrations and hooks have run in this residency. */
   #awakeAs: string | undefined;
   #isPumping = false;
+  /** Why nothing new is taken in: the object goes to another node. */
+  #leaving: MoonportError | undefined;
   #burst: Burst | undefined;
   /** Set while a call waits for another object's answer. */
   #asking: Asking | undefined;
@@ -103,6 +105,7 @@ export class ResidentObject implements FileHolder {
 
   /** Puts work into the mailbox. @throws MoonportError `mailbox_full` */
   submit(work: Work): void {
+    if (this.#leaving !== undefined) throw this.#leaving;
     this.#mailbox.put(work);
     this.#touch();
     this.#pump();
@@ -114,6 +117,7 @@ export class ResidentObject implements FileHolder {
    * @throws MoonportError `mailbox_full`, `not_durable_yet`, whatever opening or the read itself throws
    */
   read<T>(work: ReadWork<T>): T | Promise<T> {
+    if (this.#leaving !== undefined) throw this.#leaving;
     if (this.#state.kind !== "open" || this.#mustWaitForWriter()) return this.#readLater(work);
     this.#touch();
     return this.#runRead(work, this.#state.open);
@@ -162,6 +166,22 @@ export class ResidentObject implements FileHolder {
         if (this.#isPumping || this.#activeReads > 0) return this.drain();
         this.tryCloseFile();
     }
+  }
+
+  /**
+   * The object goes to another node: what runs ends, everything lands in the bucket, the file closes; nothing that waits runs
+   * here any more. Rejects when something does not land.
+   */
+  async leave(cause: MoonportError): Promise<void> {
+    this.#leaving = cause;
+    for (const work of this.#mailbox.takeAll()) work.reject(cause);
+    await this.drain();
+    if (this.#state.kind !== "closed") throw residencyEnded(this.object.id);
+  }
+
+  /** It stays after all. */
+  stay(): void {
+    this.#leaving = undefined;
   }
 
   /** The node goes away without waiting any longer: waiters hear that the outcome is unknown. */

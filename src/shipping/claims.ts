@@ -7,7 +7,7 @@
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
 import type { Bucket, BucketObject, Version } from "../bucket/bucket.js";
-import { changeSet, claim, standing, takeOver } from "../cluster/ownership.js";
+import { changeSet, claim, releaseClean, standing, takeOver } from "../cluster/ownership.js";
 import { answersNeeded } from "../cluster/quorum.js";
 import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
@@ -159,6 +159,36 @@ export class Claims {
   forget(object: ObjectIdentity): void {
     this.#held.delete(object.id);
     this.#mustRaise.add(object.id);
+  }
+
+  /** Everything that this session holds, the longest unused first. */
+  get all(): readonly ObjectIdentity[] {
+    return [...this.#held.values()].map(({ object }) => object);
+  }
+
+  /**
+   * Gives the object up so that whoever claims it next needs no journal for it (O4). Its file is closed, and all of it is in
+   * the bucket. Never rejects: what is in doubt is claimed anew at its next use.
+   */
+  async release(object: ObjectIdentity): Promise<void> {
+    await this.#renewing.get(object.id);
+    const held = this.#held.get(object.id);
+    if (held === undefined) return;
+    this.#held.delete(object.id);
+    const { manifest, version } = held;
+    // Of a node that is alone the record needs no word: whoever comes next asks no journal anyway.
+    if (manifest.replicas === undefined || manifest.destroyed) return;
+    const me = { session: this.#fleet.session, epoch: manifest.epoch };
+    const progress = { covered: manifest.seq, committed: manifest.seq };
+    const next = releaseClean(ownershipOf(manifest), me, uuidv7(this.#world), progress);
+    this.#mustRaise.add(object.id);
+    if (next.kind === "refused") return;
+    const releasing = this.#write(object, withOwnership(manifest, next.record), version).then(
+      () => {},
+      (error: Error) => this.#world.log.debug({ object: object.id, error: error.message }, "a release is in doubt"),
+    );
+    this.#renewing.set(object.id, releasing);
+    await releasing.finally(() => this.#renewing.delete(object.id));
   }
 
   /** The session is over: under the next one everything is claimed anew. */
