@@ -181,6 +181,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#fleet.session;
   }
 
+  /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
+  async recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    this.#assertServing();
+    return { seq: await this.#context.claims.recover(object) };
+  }
+
   /** From now on objects and units of this node reach others through `router`. */
   routeCalls(router: CallRouter): void {
     this.#router = router;

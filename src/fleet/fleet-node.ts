@@ -51,7 +51,7 @@ type Operation =
   | { readonly kind: "store_get"; readonly key: string }
   | { readonly kind: "store_list"; readonly prefix: string }
   | { readonly kind: "sql"; readonly statement: string; readonly parameters: readonly SqlValue[] }
-  | { readonly kind: "inspect" }
+  | { readonly kind: "inspect" | "recover" }
   | { readonly kind: "destroy" };
 
 interface Asked {
@@ -177,6 +177,11 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return this.#ask({ ...this.#reading<void>(object, { kind: "destroy" }), isRepeatable: false });
   }
 
+  /** Claims an object of which too few journals are left; what only the lost ones had is lost. For operators. */
+  recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    return this.#read(object, { kind: "recover" });
+  }
+
   subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
     return this.#node.subscribe(request, sink);
   }
@@ -262,6 +267,8 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
         return node.sql(object, operation.statement, operation.parameters);
       case "inspect":
         return node.inspect(object);
+      case "recover":
+        return node.recover(object);
       case "destroy":
         return node.destroy(object);
     }

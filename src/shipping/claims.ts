@@ -128,11 +128,22 @@ export class Claims {
     return claiming;
   }
 
-  async #claim(object: ObjectIdentity): Promise<Claim> {
+  /**
+   * Claims an object whose last writes may be lost, because too few of the journals that hold them are left. For operators.
+   * @returns the seq that it goes on from. @throws MoonportError as {@link claim}
+   */
+  async recover(object: ObjectIdentity): Promise<number> {
+    const claim = await this.#claim(object, true);
+    const { epoch, seq } = claim.manifest;
+    this.#world.log.warn({ object: object.id, epoch, seq }, "recovered: released writes after this seq may be lost");
+    return seq;
+  }
+
+  async #claim(object: ObjectIdentity, acceptLoss = false): Promise<Claim> {
     const { session } = this.#fleet;
     for (let race = 0; race < RACES_MAX; race++) {
       if (!this.#fleet.isValid()) break;
-      const won = await this.#tryClaim(object);
+      const won = await this.#tryClaim(object, acceptLoss);
       if (session !== this.#fleet.session) break;
       if (won !== undefined) return this.#remember(won);
     }
@@ -241,7 +252,7 @@ export class Claims {
     }
   }
 
-  async #tryClaim(object: ObjectIdentity): Promise<Claim | undefined> {
+  async #tryClaim(object: ObjectIdentity, acceptLoss: boolean): Promise<Claim | undefined> {
     const keys = new ObjectKeys(object);
     const { session } = this.#fleet;
     const found = this.#takePeeked(object) ?? (await this.#bucket.get(keys.manifest));
@@ -261,11 +272,16 @@ export class Claims {
     if (needed === 0 || before.replicas?.clean === true) {
       return this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version);
     }
-    return this.#claimWithTail(object, before, found.version);
+    return this.#claimWithTail(object, before, found.version, acceptLoss);
   }
 
   /** C1 to C4, for a record whose journals may hold released writes that the bucket does not have. */
-  async #claimWithTail(object: ObjectIdentity, before: Manifest, version: Version): Promise<Claim | undefined> {
+  async #claimWithTail(
+    object: ObjectIdentity,
+    before: Manifest,
+    version: Version,
+    acceptLoss: boolean,
+  ): Promise<Claim | undefined> {
     const replicas = this.#fleet.replicasFor(object);
     const { session } = this.#fleet;
     if (replicas === undefined) throw needsFleet(object, before);
@@ -274,7 +290,7 @@ export class Claims {
     assert(first.kind === "next", "a claim of what nobody holds");
     const raised = await this.#write(object, withOwnership(before, first.record), version);
     if (raised === undefined) return undefined;
-    const choice = await gatherPromises(this.#promiseParts(), object.id, ownershipOf(raised.manifest));
+    const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
     const tail = tailOf(object, choice);
     const content = withTail(raised.manifest, tail);
@@ -286,8 +302,8 @@ export class Claims {
     return this.#write(object, next, raised.version, beside);
   }
 
-  #promiseParts(): Parameters<typeof gatherPromises>[0] {
-    return { world: this.#world, settings: this.#settings, fleet: this.#fleet };
+  #promiseParts(acceptLoss: boolean): Parameters<typeof gatherPromises>[0] {
+    return { world: this.#world, settings: this.#settings, fleet: this.#fleet, acceptLoss };
   }
 
   /** The record names this session, which has completed that claim: forgotten meanwhile, it is taken up again. */
