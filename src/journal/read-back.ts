@@ -39,7 +39,7 @@ export class FilesReader {
     if (frame?.kind !== "entry") throw damaged(path, at.place, "an entry that was synced there is not whole any more");
     const record = recordOf(frame);
     assert(record.kind === "entry", "a frame of an entry holds one");
-    return { ...record, payload: record.payload.slice() };
+    return { ...record, payload: new Uint8Array(record.payload) };
   }
 
   open(number: number): OpenFile {
