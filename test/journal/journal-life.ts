@@ -36,19 +36,20 @@ export function plainOf<P>(held: HeldObject<P>, bytesOf: (payload: P) => Uint8Ar
 }
 
 export class JournalLife {
-  readonly time = new VirtualTime();
+  readonly time: VirtualTime;
   world: VirtualWorld;
   journal!: Journal;
   readonly #settings: JournalSettings;
   readonly #recordEpoch: (object: string) => Promise<number>;
 
   private constructor(
-    root: string,
+    world: VirtualWorld,
+    time: VirtualTime,
     settings: Partial<JournalSettings>,
     recordEpoch: (object: string) => Promise<number>,
-    seed: number,
   ) {
-    this.world = new VirtualWorld({ time: this.time, root, seed });
+    this.world = world;
+    this.time = time;
     this.#settings = { ...SMALL, ...settings };
     this.#recordEpoch = recordEpoch;
   }
@@ -59,21 +60,26 @@ export class JournalLife {
     recordEpoch: (object: string) => Promise<number> = async () => 0,
     seed = 1,
   ): Promise<JournalLife> {
-    const life = new JournalLife(root, settings, recordEpoch, seed);
+    const time = new VirtualTime();
+    const life = new JournalLife(new VirtualWorld({ time, root, seed }), time, settings, recordEpoch);
     await life.open();
     return life;
   }
 
+  /** Not opened yet. */
+  static over(world: VirtualWorld, time: VirtualTime): JournalLife {
+    return new JournalLife(world, time, {}, async () => 0);
+  }
+
   async open(): Promise<Journal> {
-    this.journal = await this.time.until(
-      Journal.open({
-        world: this.world,
-        settings: this.#settings,
-        folder: FOLDER,
-        recordEpoch: (object) => this.#recordEpoch(object),
-      }),
-    );
+    this.journal = await this.time.until(this.opening());
     return this.journal;
+  }
+
+  /** While the test lets time pass. */
+  opening(): Promise<Journal> {
+    const recordEpoch = (object: string) => this.#recordEpoch(object);
+    return Journal.open({ world: this.world, settings: this.#settings, folder: FOLDER, recordEpoch });
   }
 
   end(how: "crash" | "power cut", seed?: number): void {
