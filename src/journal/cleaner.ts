@@ -95,10 +95,8 @@ export class Cleaner {
   #end(batch: Batch): void {
     const { ledger } = this.#parts;
     this.#state = { kind: "ending" };
-    const oldest = ledger.oldest.number + 1;
-    batch.add({ kind: "oldest", oldest }, () => {
-      ledger.oldestNeeded = oldest;
-    });
+    // The last of its batch: what follows, the beginning of a file too, is written when the file is gone.
+    batch.add({ kind: "oldest", oldest: ledger.oldest.number + 1 }, () => {});
     batch.afterwards.push(() => {
       this.#parts.remove(ledger.removeOldest());
       this.#state = { kind: "resting" };

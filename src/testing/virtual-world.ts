@@ -275,9 +275,10 @@ export class RevocableFolder implements Folder {
   }
 
   async flushDirectory(file: string): Promise<void> {
-    this.#before("flushDirectory", file);
+    const synced = this.#parts.unsynced.syncingNames(file);
     await this.#parts.diskSync();
-    this.#parts.unsynced.namesSynced(file);
+    this.#before("flushDirectory", file);
+    synced();
   }
 
   openDatabase(file: string, options?: { readonly readonly?: boolean; readonly mustExist?: boolean }): Database {
