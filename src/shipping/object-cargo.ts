@@ -24,7 +24,7 @@ type CargoSettings = Pick<Settings, "OBJECT_FLIGHT_BYTES_MAX" | "OBJECT_WAL_BYTE
   CompactionSettings;
 
 export interface CargoParts {
-  readonly world: Pick<World, "timers"> & { readonly folder: Folder };
+  readonly world: Pick<World, "timers" | "clock"> & { readonly folder: Folder };
   readonly settings: CargoSettings;
   readonly claim: Claim;
   readonly database: ObjectDatabase;
@@ -44,6 +44,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   /** Where the last load ended. */
   #takenSeq: number;
   #takenIdentity: string;
+  #cutMs = 0;
   readonly #changes: ChangesSince;
   #end: { readonly toSeq: number; readonly eventLast: number } | undefined;
   /** A snapshot that must be taken once no transaction is open. */
@@ -70,7 +71,10 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   }
 
   take(): Taken<ObjectLoad> {
-    if (this.#end !== undefined) return { kind: "load", load: { carried: "tombstone", bytes: 0, ...this.#end } };
+    this.#cutMs = Math.max(this.#cutMs, Math.floor(this.#parts.world.clock.wallMs()));
+    if (this.#end !== undefined) {
+      return { kind: "load", load: { carried: "tombstone", bytes: 0, cutMs: this.#cutMs, ...this.#end } };
+    }
     const { database } = this.#parts;
     const captured = this.#capture.capture();
     if (captured.kind === "pages") {
@@ -160,7 +164,16 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#noteTaken(position);
     if (mergeIsFull(pages.size * PAGE_BYTES, settings)) this.#changes.restart(position, kept + 1);
     const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };
-    return { carried: "segment", toSeq: head.toSeq, bytes: body.length, entry, position, body, kept };
+    return {
+      carried: "segment",
+      toSeq: head.toSeq,
+      bytes: body.length,
+      cutMs: this.#cutMs,
+      entry,
+      position,
+      body,
+      kept,
+    };
   }
 
   #readPages(numbers: readonly number[]): Map<number, Uint8Array> {
@@ -187,6 +200,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
       pageSize: PAGE_BYTES,
       finalPages: position.pages,
       identityAfter: position.identity,
+      cutMs: this.#cutMs,
     };
   }
 
@@ -199,7 +213,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };
     this.#noteTaken(position);
     this.#checkpointIfLong();
-    return { carried: "segment", toSeq: head.toSeq, bytes: body.length, entry, position, body };
+    return { carried: "segment", toSeq: head.toSeq, bytes: body.length, cutMs: this.#cutMs, entry, position, body };
   }
 
   #snapshot(): SnapshotLoad {
@@ -224,6 +238,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
       carried: "snapshot",
       toSeq: position.seq,
       bytes: bytes.length,
+      cutMs: this.#cutMs,
       body: { kind: "whole", bytes },
       position: () => position,
       release: () => {},
@@ -254,6 +269,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
       carried: "snapshot",
       toSeq,
       bytes,
+      cutMs: this.#cutMs,
       body,
       position: () => {
         assert(position !== undefined, "the position of a streamed snapshot before its end");
