@@ -12,7 +12,7 @@ import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { Claim } from "./claims.js";
-import { Collector } from "./collection.js";
+import { Collector, isCompaction, pastBeside } from "./collection.js";
 import {
   decodeManifest,
   encodeManifest,
@@ -23,6 +23,7 @@ import {
   withSnapshot,
 } from "./manifest.js";
 import type { ObjectLoad, SegmentLoad } from "./object-load.js";
+import { type RetentionSettings, retentionMs } from "./retention.js";
 import type { Leg, LegResult } from "./shipper.js";
 
 /** A load on its way: its manifest is made once, so that every try carries the same random id. */
@@ -42,13 +43,15 @@ export class BucketLeg implements Leg<ObjectLoad> {
   readonly #claim: Claim;
   readonly #collector: Collector;
   readonly #settings: InlineSettings;
+  readonly #retentionMs: number;
   #attempt: Attempt | undefined;
 
-  constructor(world: World, bucket: Bucket, claim: Claim, log: Logger, settings: InlineSettings) {
+  constructor(world: World, bucket: Bucket, claim: Claim, log: Logger, settings: InlineSettings & RetentionSettings) {
     this.#world = world;
     this.#bucket = bucket;
     this.#claim = claim;
-    this.#collector = new Collector(bucket, claim, log);
+    this.#retentionMs = retentionMs(settings, bucket);
+    this.#collector = new Collector(world, bucket, claim, log, this.#retentionMs);
     this.#settings = settings;
   }
 
@@ -60,7 +63,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
         load,
         next,
         bytes: encodeManifest(next),
-        beside: this.#bodyBeside(load, next),
+        beside: [...this.#bodyBeside(load, next), ...this.#pastBeside(load)],
         inDoubt: false,
       };
     }
@@ -71,7 +74,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
     const before = this.#claim.manifest;
     this.#claim.advance(attempt.next, result.version);
-    if (load.carried !== "segment" || load.kept !== undefined) void this.#collector.collect(before, attempt.next);
+    if (isCompaction(load)) void this.#collector.collect(before, attempt.next);
     return { kind: "landed" };
   }
 
@@ -107,6 +110,11 @@ export class BucketLeg implements Leg<ObjectLoad> {
     return load.body.kind === "whole" ? [{ key: this.#bodyKey(load), bytes: load.body.bytes }] : [];
   }
 
+  #pastBeside(load: ObjectLoad): Attempt["beside"] {
+    const { keys, manifest } = this.#claim;
+    return this.#retentionMs === 0 ? [] : pastBeside(keys, manifest, load);
+  }
+
   #bodyKey(load: Exclude<ObjectLoad, { carried: "tombstone" }>): string {
     const { keys, manifest } = this.#claim;
     if (load.carried === "segment") return keys.segment(load.entry);
@@ -123,7 +131,8 @@ export class BucketLeg implements Leg<ObjectLoad> {
     if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, load.eventLast, rid);
     const position = load.position();
     const bytes = position.pages * position.pageSize;
-    return withSnapshot(manifest, { epoch: manifest.epoch, seq: load.toSeq, bytes }, position, rid);
+    const { cutMs } = load;
+    return withSnapshot(manifest, { epoch: manifest.epoch, seq: load.toSeq, bytes, cutMs }, position, rid);
   }
 
   #fitsInline({ body, kept }: SegmentLoad): boolean {

@@ -13,13 +13,13 @@ import type { Settings } from "../settings/settings.js";
 import { uuidv7, type World } from "../world/world.js";
 import { ObjectKeys } from "./layout.js";
 import { claimed, decodeManifest, encodeManifest, firstManifest, inlineBytes, type Manifest } from "./manifest.js";
+import type { NextSweep } from "./retention.js";
 
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
   readonly object: ObjectIdentity;
   readonly keys: ObjectKeys;
-  /** Since the object's keys were last listed for bodies that nobody names; infinite while there may well be some. */
-  compactionsSinceListing = Number.POSITIVE_INFINITY;
+  nextSweep: NextSweep = { kind: "due" };
   #manifest: Manifest;
   #version: Version;
   #inlineBytes: number;
@@ -142,7 +142,9 @@ export class Claims {
     this.#mustRaise.delete(object.id);
     const claim = new Claim(object, next, result.version);
     // Nobody can have left anything under a key that was never written.
-    if (before === undefined) claim.compactionsSinceListing = 0;
+    if (before === undefined) {
+      claim.nextSweep = { kind: "rests", sinceMs: this.#world.clock.monotonicMs(), compactions: 0 };
+    }
     return claim;
   }
 
