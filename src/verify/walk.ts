@@ -1,6 +1,6 @@
 /**
  * The objects of a bucket, one after the other, from nothing but listings: a page at a time, so that a bucket of any size takes
- * the memory of one page. Keys of one object stand together in a listing, its bodies before its manifest.
+ * the memory of one page. Keys of one object stand together in a listing: bodies, the manifest, past manifests.
  *
  * Keys that belong to no object and to nothing else that is known come along the way, as strays.
  */
@@ -16,6 +16,7 @@ import {
   POISON_PREFIX,
   PROBE_KEY,
   parseBodyKey,
+  parsePastKey,
 } from "../shipping/layout.js";
 
 /** What to walk: all apps, one, one class of it, or one object. */
@@ -115,9 +116,9 @@ class Lot {
     return this.#bodies.length >= LOT_BODIES_MAX;
   }
 
-  /** @returns whether it is a manifest's or a body's key */
+  /** @returns whether it is a key of a manifest, a past manifest or a body */
   take(key: string): boolean {
-    if (key === this.keys.manifest) return true;
+    if (key === this.keys.manifest || isPastKey(this.keys, key)) return true;
     if (!isBodyKey(this.keys, key)) return false;
     this.#bodies.push(key);
     return true;
@@ -144,6 +145,12 @@ function isBodyKey(keys: ObjectKeys, key: string): boolean {
   if (body === undefined) return false;
   const fromSeq = Number(/(\d+)-\d+\.seg$/.exec(key)?.[1] ?? 0);
   return key === keys.segment({ ...body, fromSeq }) || key === keys.snapshot({ epoch: body.epoch, seq: body.toSeq });
+}
+
+/** As with bodies. */
+function isPastKey(keys: ObjectKeys, key: string): boolean {
+  const name = parsePastKey(key);
+  return name !== undefined && key === keys.pastManifest(name);
 }
 
 function isKnown(key: string): boolean {

@@ -13,7 +13,7 @@ import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { Progress } from "../../src/verify/verify-bucket.js";
 import { walk } from "../../src/verify/walk.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
-import { VirtualNode } from "../support/virtual-node.js";
+import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 import { keysOf, Note, put, rewrite, standing, verified, verifying, wellWith } from "./support.js";
 
 const start = (more: Parameters<typeof VirtualNode.start>[0] = {}): Promise<VirtualNode> =>
@@ -266,7 +266,7 @@ describe("beside a node at work", () => {
     ["a body", /\.(seg|snap)$/],
     ["a snapshot", /\.snap$/],
   ])("an object that is compacted before %s is read is read again, and well", async (_what, pattern) => {
-    const node = await start({ settings: { COMPACT_BYTES_MIN: 0, COMPACT_SHARE_PERCENT: 20 } });
+    const node = await start({ settings: { ...NO_PAST, COMPACT_BYTES_MIN: 0, COMPACT_SHARE_PERCENT: 20 } });
     await adds(node, "Note/a", 6);
     const { seq, snapshot } = standing(node, "Note/a");
     const compacted = async (): Promise<void> => {
@@ -279,7 +279,7 @@ describe("beside a node at work", () => {
   });
 
   it("a large object goes on merging while its snapshot is read, and needs no second reading", async () => {
-    const settings = { ...SMALL_BOUNDS, SNAPSHOT_INLINE_BYTES_MAX: 512 * 1024 };
+    const settings = { ...NO_PAST, ...SMALL_BOUNDS, SNAPSHOT_INLINE_BYTES_MAX: 512 * 1024 };
     const node = await start({ settings });
     await grows(node, "Note/a");
     await adds(node, "Note/a", 6);
@@ -298,7 +298,7 @@ describe("beside a node at work", () => {
   });
 
   it("an object that moves whenever it is read is called unread, not damaged", async () => {
-    const node = await start({ settings: { COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 } });
+    const node = await start({ settings: { ...NO_PAST, COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 } });
     await adds(node, "Note/a", 6);
     const compacted = async (): Promise<void> => {
       for (let n = 0; n < 8; n++) await node.start("Note/a", "add", ["more"]);
@@ -312,7 +312,7 @@ describe("beside a node at work", () => {
   });
 
   it("what is superseded between the listing and the reading is no garbage", async () => {
-    const node = await start({ settings: { COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 } });
+    const node = await start({ settings: { ...NO_PAST, COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 } });
     await adds(node, "Note/a", 6);
     const bucket = interrupted(
       node.bucket,
