@@ -33,12 +33,12 @@ export async function leftBehind(
   const found = { bodies: 0, bytes: 0, underWay: 0 };
   if (unnamed.length === 0) return found;
   const oldest = await oldestOf(bucket, keys, standing);
-  const kept = new Set(bodyKeysOf(keys, oldest));
+  const kept = new Set(oldest && bodyKeysOf(keys, oldest));
   for (const key of unnamed) {
     const body = parseBodyKey(key);
     if (body === undefined) continue;
     if (!isLeftBehind(body, standing)) found.underWay++;
-    if (!isLeftBehind(body, oldest) || kept.has(key)) continue;
+    if (oldest === undefined || !isLeftBehind(body, oldest) || kept.has(key)) continue;
     const size = await sizeOf(bucket, key);
     if (size === "gone") continue;
     found.bodies++;
@@ -47,25 +47,22 @@ export async function leftBehind(
   return found;
 }
 
-/** Its oldest past manifest that can be read, or the one that stands. */
-async function oldestOf(bucket: BucketReader, keys: ObjectKeys, standing: Manifest): Promise<Manifest> {
+/**
+ * Its oldest past manifest, or the one that stands; nothing where the bucket does not give it. One that is damaged, or went
+ * meanwhile, is passed over: what it alone names then counts as left behind.
+ */
+async function oldestOf(bucket: BucketReader, keys: ObjectKeys, standing: Manifest): Promise<Manifest | undefined> {
   const listed = await bucket.list(keys.past, { limit: READINGS_MAX });
   for (const { key } of pastIn(listed.keys)) {
-    const found = await pastManifest(bucket, standing.object, key);
-    if (found !== undefined) return found;
+    try {
+      const found = await bucket.get(key);
+      if (found !== undefined) return decodeManifest(standing.object, found.bytes);
+    } catch (error) {
+      if (!(error instanceof MoonportError)) throw error;
+      if (error.code === "bucket_failed") return undefined;
+    }
   }
   return standing;
-}
-
-/** Nothing where it went meanwhile, or is damaged: what it names is no garbage then, but counts as such. */
-async function pastManifest(bucket: BucketReader, object: string, key: string): Promise<Manifest | undefined> {
-  try {
-    const found = await bucket.get(key);
-    return found && decodeManifest(object, found.bytes);
-  } catch (error) {
-    if (error instanceof MoonportError) return undefined;
-    throw error;
-  }
 }
 
 /** A listing has no sizes, so the body is read. */
