@@ -9,7 +9,17 @@ import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import type { Peers } from "../links/contract.js";
 import { MoonportNode } from "../node.js";
-import type { CallReply, CallRequest, Inspection, NodeApi } from "../node-api.js";
+import type {
+  CallReply,
+  CallRequest,
+  ExportedDatabase,
+  Inspection,
+  NodeApi,
+  ObjectHistory,
+  PointInTime,
+  Restoration,
+  Restored,
+} from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
 import type { DeferredOutcome } from "../object/work.js";
@@ -52,6 +62,9 @@ type Operation =
   | { readonly kind: "store_list"; readonly prefix: string }
   | { readonly kind: "sql"; readonly statement: string; readonly parameters: readonly SqlValue[] }
   | { readonly kind: "inspect" | "recover" }
+  | { readonly kind: "history"; readonly limit?: number }
+  | { readonly kind: "restore"; readonly restoration: Restoration }
+  | { readonly kind: "fork"; readonly restoration: Partial<Restoration>; readonly key: string }
   | { readonly kind: "destroy" };
 
 interface Asked {
@@ -177,6 +190,25 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return this.#ask({ ...this.#reading<void>(object, { kind: "destroy" }), isRepeatable: false });
   }
 
+  history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    return this.#read(object, { kind: "history", ...(limit !== undefined && { limit }) });
+  }
+
+  restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    return this.#ask({ ...this.#reading<Restored>(object, { kind: "restore", restoration }), isRepeatable: false });
+  }
+
+  /** Done by the node that owns the new object: what is read stands in the bucket. */
+  fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    const operation: Operation = { kind: "fork", restoration, key };
+    return this.#ask({ ...this.#reading<Restored>(object, operation), isRepeatable: false });
+  }
+
+  /** @throws MoonportError `moved` naming the node to ask: a file does not travel between nodes */
+  exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    return this.#node.exportDatabase(object, at);
+  }
+
   /** Claims an object of which too few journals are left; what only the lost ones had is lost. For operators. */
   recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
     return this.#read(object, { kind: "recover" });
@@ -269,6 +301,12 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
         return node.inspect(object);
       case "recover":
         return node.recover(object);
+      case "history":
+        return node.history(object, operation.limit);
+      case "restore":
+        return node.restore(object, operation.restoration);
+      case "fork":
+        return node.fork(object, operation.restoration, operation.key);
       case "destroy":
         return node.destroy(object);
     }

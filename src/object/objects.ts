@@ -14,7 +14,7 @@ import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import type { CallWork, DeferredOutcome, Reply } from "./work.js";
+import type { CallWork, DeferredOutcome, ReplaceWork, Reply } from "./work.js";
 
 export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred">;
 
@@ -99,6 +99,11 @@ export class Objects {
     const reply = deferred<Reply>();
     this.#admit(object).submit({ kind: "destroy", resolve: reply.resolve, reject: reply.reject });
     await reply.promise;
+  }
+
+  /** In its turn, alone. @throws MoonportError `mailbox_full`, `node_full` */
+  replace(object: ObjectIdentity, work: Omit<ReplaceWork, "kind">): void {
+    this.#admit(object).submit({ kind: "replace", ...work });
   }
 
   /** Beside the mailbox, of an object that exists. */

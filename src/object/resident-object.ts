@@ -12,6 +12,7 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { Deadlines } from "../world/deadlines.js";
+import { deferred } from "../world/deferred.js";
 import { yieldTurn } from "../world/world.js";
 import { Asking } from "./asking.js";
 import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
@@ -19,7 +20,15 @@ import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
-import { fenced, notDurableYet, tellThroughGate, type Work, waitedInVain } from "./work.js";
+import {
+  fenced,
+  isReplace,
+  notDurableYet,
+  type ReplaceWork,
+  tellThroughGate,
+  type Work,
+  waitedInVain,
+} from "./work.js";
 
 type State =
   | { readonly kind: "closed" }
@@ -28,7 +37,9 @@ type State =
   /** A tombstone is on its way: nothing runs until it has landed. */
   | { readonly kind: "ending"; readonly open: OpenObject }
   /** What was committed still ships; then the file is thrown away. */
-  | { readonly kind: "breaking"; readonly done: Promise<void> };
+  | { readonly kind: "breaking"; readonly done: Promise<void> }
+  /** Other content takes its place: nothing else runs. The file is absent where it could not be opened, or is closed by now. */
+  | { readonly kind: "replacing"; readonly open: OpenObject | undefined; readonly done: Promise<void> };
 
 const CLOSED: State = { kind: "closed" };
 
@@ -59,6 +70,7 @@ export class ResidentObject implements FileHolder {
   #waitingReads: (() => void)[] = [];
   #writerWaits = false;
   #activityWaiters: (() => void)[] = [];
+  readonly #abandoned = new AbortController();
 
   /** @param used called at every use, so that the residents stay in order of last use */
   constructor(
@@ -158,6 +170,7 @@ export class ResidentObject implements FileHolder {
         await this.#state.done.catch(() => undefined);
         return this.drain();
       case "breaking":
+      case "replacing":
         return this.#state.done;
       case "ending":
         return this.#state.open.shipper.drain();
@@ -188,7 +201,9 @@ export class ResidentObject implements FileHolder {
   abandon(cause: MoonportError): void {
     for (const work of this.#mailbox.takeAll()) work.reject(cause);
     this.#asking?.end(cause);
+    this.#abandoned.abort();
     if (this.#state.kind === "open" || this.#state.kind === "ending") this.#closeNow(this.#state.open, cause);
+    if (this.#state.kind === "replacing") this.#state.open?.close(cause);
   }
 
   /** The node's session is over: as if another owner had been found, at whatever moment. */
@@ -201,6 +216,7 @@ export class ResidentObject implements FileHolder {
       case "opening":
         // It ends by itself: what was claimed under the session that is over is not opened.
         return;
+      case "replacing":
       case "breaking":
       case "closed":
         for (const work of this.#mailbox.takeAll()) work.reject(cause);
@@ -220,18 +236,77 @@ export class ResidentObject implements FileHolder {
     await Promise.resolve();
     try {
       while (this.#mailbox.size > 0) {
-        const open = await this.#opened();
-        // Those that waited for the file may have waited in vain.
-        if (this.#mailbox.size > 0) await this.#runBurst(open);
+        await this.#runNext();
         if (this.#mailbox.size > 0) await yieldTurn(this.#context.world);
       }
     } catch (error) {
-      const coded = asMoonportError(error);
-      for (const work of this.#mailbox.takeAll()) work.reject(coded);
+      this.#refuseWaiting(error);
     } finally {
       this.#isPumping = false;
       this.#activityEnded();
     }
+    if (this.#mailbox.size > 0) this.#pump();
+  }
+
+  async #runNext(): Promise<void> {
+    const replacing = this.#mailbox.take(this.#context.world.clock.monotonicMs(), isReplace);
+    if (replacing !== undefined) return await this.#replace(replacing);
+    const open = await this.#opened();
+    // Those that waited for the file may have waited in vain.
+    if (this.#mailbox.size > 0) await this.#runBurst(open);
+  }
+
+  /** The file does not open, or its class's hooks fail. Other content may be just what it lacks: whoever brings it stays. */
+  #refuseWaiting(error: unknown): void {
+    const coded = asMoonportError(error);
+    for (const work of this.#mailbox.takeAll()) {
+      if (work.kind === "replace" && error instanceof MoonportError) this.#mailbox.put(work);
+      else work.reject(coded);
+    }
+  }
+
+  async #replace(work: ReplaceWork): Promise<void> {
+    const ended = deferred();
+    try {
+      const open = await this.#landedFile();
+      this.#state = { kind: "replacing", open, done: ended.promise };
+      await work.run(open, {
+        begin: () => this.#giveUpFile(ended.promise),
+        signal: this.#abandoned.signal,
+      });
+    } catch (error) {
+      work.reject(asMoonportError(error));
+    }
+    if (this.#state.kind === "replacing") {
+      const { open } = this.#state;
+      this.#state = open === undefined ? CLOSED : { kind: "open", open };
+    }
+    ended.resolve();
+    this.#letReadsRun();
+  }
+
+  /** The file, everything in it landed and nobody reading it; nothing where its history is damaged. */
+  async #landedFile(): Promise<OpenObject | undefined> {
+    let open: OpenObject;
+    try {
+      open = await this.#opened();
+    } catch (error) {
+      if (error instanceof MoonportError && error.code === "object_corrupt") return undefined;
+      throw error;
+    }
+    await open.shipper.drain();
+    for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
+    if (this.#state.kind === "open" && this.#state.open === open) return open;
+    throw residencyEnded(this.object.id);
+  }
+
+  #giveUpFile(done: Promise<void>): void {
+    if (this.#state.kind !== "replacing" || this.#state.open === undefined) return;
+    const { open } = this.#state;
+    this.#awakeAs = undefined;
+    this.#closeNow(open, residencyEnded(this.object.id));
+    this.#state = { kind: "replacing", open: undefined, done };
+    this.#discardFile(open);
   }
 
   async #runBurst(open: OpenObject): Promise<void> {
@@ -322,6 +397,7 @@ export class ResidentObject implements FileHolder {
           (cause: Error) => Promise.reject(notDurableYet(this.object.id, cause)),
         );
       case "breaking":
+      case "replacing":
         return this.#state.done.then(() => this.#opened());
       case "closed":
         return this.#open();

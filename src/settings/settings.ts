@@ -124,6 +124,12 @@ export const SETTINGS = {
     GIB,
     "Segments below this many bytes in all are never compacted for their share.",
   ),
+  PITR_RETENTION_MS: wait(
+    -1,
+    -1,
+    365 * DAY_MS,
+    "How long what a compaction replaced is kept, so that objects can be restored as they were; -1 means 7 days on S3 and 1 hour in the embedded bucket, 0 keeps nothing.",
+  ),
   SEGMENT_INLINE_BYTES_MAX: size(
     8 * KIB,
     0,

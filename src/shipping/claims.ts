@@ -26,14 +26,14 @@ import {
   withOwnership,
 } from "./manifest.js";
 import { gatherPromises } from "./promises.js";
+import type { NextSweep } from "./retention.js";
 import { type Tail, withTail } from "./tail.js";
 
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
   readonly object: ObjectIdentity;
   readonly keys: ObjectKeys;
-  /** Since the object's keys were last listed for bodies that nobody names; infinite while there may well be some. */
-  compactionsSinceListing = Number.POSITIVE_INFINITY;
+  nextSweep: NextSweep = { kind: "due" };
   #manifest: Manifest;
   #version: Version;
   #inlineBytes: number;
@@ -262,7 +262,9 @@ export class Claims {
       const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
       const claimed = await this.#write(object, first, undefined);
       // Nobody can have left anything under a key that was never written.
-      if (claimed !== undefined) claimed.compactionsSinceListing = 0;
+      if (claimed !== undefined) {
+        claimed.nextSweep = { kind: "rests", sinceMs: this.#world.clock.monotonicMs(), compactions: 0 };
+      }
       return claimed;
     }
     if (this.#isServedHere(object, before)) return new Claim(object, before, found.version);
