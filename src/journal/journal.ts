@@ -115,6 +115,8 @@ export class Journal implements JournalPort {
       settings,
       ledger,
       heldBytes: () => this.#entryBytes + this.#headBytes,
+      // Entries that a base has dropped, and no record says so, would leave those behind them over a hole.
+      needsHead: (slot, { number }) => slot.headFile <= number || this.#late.has(slot),
       reader: () => new FilesReader(world, folder, id),
       copyEntry: (batch, slot, entry, reader) => this.#copyEntry(batch, slot, entry, reader),
       copyHead: (batch, slot) => this.#addHead(batch, slot),
@@ -267,7 +269,7 @@ export class Journal implements JournalPort {
   #forgetSome(): void {
     for (const slot of this.#idle) {
       if (this.#slots.size <= this.#options.settings.JOURNAL_OBJECTS_MAX) return;
-      // The last record of an object that is forgotten says how far it is covered, so no entries come back without it.
+      // The last record of an object says how far it is covered: its entries go before that does.
       if (this.#late.has(slot)) this.#addHead(this.#writer.gathering, slot);
       this.#idle.delete(slot);
       this.#slots.delete(slot.object);
