@@ -7,6 +7,7 @@ import { BucketLeg } from "../shipping/bucket-leg.js";
 import type { Claim } from "../shipping/claims.js";
 import type { Position } from "../shipping/manifest.js";
 import type { SnapshotBody, SnapshotLoad } from "../shipping/object-load.js";
+import { retryPauseMs } from "../shipping/retry-pause.js";
 import { PageLedger } from "../shipping/wal/page-identity.js";
 import { ObjectDatabase, PAGE_BYTES } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
@@ -91,9 +92,7 @@ export async function land(
       if (result.kind === "landed") return;
       if (result.kind === "lost") throw result.error;
       if (failures >= settings.OBJECT_SHIP_FAILURES_MAX || signal.aborted) throw unknown(claim, result.error);
-      const { OBJECT_SHIP_BACKOFF_MS, OBJECT_SHIP_BACKOFF_MAX_MS } = settings;
-      const fraction = world.random.fraction();
-      await sleep(world, backoffMs(failures, OBJECT_SHIP_BACKOFF_MS, OBJECT_SHIP_BACKOFF_MAX_MS, fraction), signal);
+      await sleep(world, retryPauseMs(failures, result.error, settings, world.random.fraction()), signal);
     }
   } catch (error) {
     // What was given up may land yet; under the old epoch it then meets nothing that counts.

@@ -59,7 +59,7 @@ export class Restoring {
       object: object.id,
       retentionMs: retentionMs(settings, bucket),
       seq: standing.seq,
-      destroyed: standing.destroyed,
+      destroyed: !hasContent(standing),
       ...(first && { from: { seq: first.fromSeq, ...(first.fromMs !== undefined && { atMs: first.fromMs }) } }),
       eras: last.map(eraInfo),
     };
