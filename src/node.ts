@@ -6,7 +6,7 @@ import type { AppSource } from "./app-source.js";
 import { probeBucket } from "./bucket/probe.js";
 import type { RequestCounts } from "./bucket/request-counts.js";
 import { asMoonportError, MoonportError } from "./errors.js";
-import type { ObjectIdentity } from "./identity.js";
+import { identityOf, type ObjectIdentity } from "./identity.js";
 import type { LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
@@ -18,11 +18,16 @@ import type {
   CallRequest,
   CallWaiter,
   ClassInfo,
+  ExportedDatabase,
   Inspection,
   NodeApi,
   NodeInfo,
   NodeStatus,
+  ObjectHistory,
+  PointInTime,
   QuarantineEntry,
+  Restoration,
+  Restored,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -38,6 +43,8 @@ import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
+import { Restoring } from "./object/restoring.js";
+import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
@@ -81,6 +88,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #files: FilePool;
   readonly #context: ObjectContext;
   readonly #objects: Objects;
+  readonly #restoring: Restoring;
   readonly #empty: EmptyObjects;
   readonly #units: UnitRunner;
   readonly #hub: Hub;
@@ -104,10 +112,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     try {
       await bucket.start();
       await probeBucket(bucket, world);
-      await joinFleet(bucket);
-      if (options.fleet === undefined) await refuseFleetBucket(bucket, world, options.settings.BUCKET_TIMEOUT_MS);
+      const { settings } = options;
+      const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
+      if (options.fleet === undefined) await refuseFleetBucket(bucket, world, settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
-      joined = await options.fleet?.({ world, bucket, settings: options.settings, fleet: "moonport" });
+      joined = await options.fleet?.({ world, bucket, settings, fleet });
       return new MoonportNode(options, lock, quarantine, joined);
     } catch (error) {
       await joined?.stop();
@@ -157,6 +166,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       },
     };
     this.#objects = new Objects(this.#context);
+    this.#restoring = new Restoring(this.#context, this.#objects);
     this.#empty = new EmptyObjects(this.#context);
     const source = new ObjectSource(this.#context, this.#objects, this.#empty);
     this.#hub = new Hub({ source, world, settings });
@@ -175,7 +185,20 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       claims: this.#context.claims,
       lapsed: () => this.#lapsed(),
       membersChanged: () => this.#objects.renewSets(),
+      handOver: (object, to) => this.#handOver(object, to),
+      lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
+  }
+
+  async #handOver(object: ObjectIdentity, to: string | undefined): Promise<void> {
+    await this.#objects.handOver(object, to);
+    this.#hub.endOf(object, "failed", MoonportError.of("moved", `${object.id} lives on ${to ?? "another node"} now`));
+  }
+
+  /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
+  async recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    this.#assertServing();
+    return { seq: await this.#context.claims.recover(object) };
   }
 
   /** From now on objects and units of this node reach others through `router`. */
@@ -251,6 +274,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #callDeferred(request: CallRequest): Promise<DeferredOutcome> {
     this.#assertServing();
     const { object, method, args, caller, callId } = request;
+    if (object.app === SYSTEM_APP && caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read" && !(await this.#objects.exists(object))) {
@@ -305,9 +329,28 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async destroy(object: ObjectIdentity): Promise<void> {
-    this.#assertServing();
-    this.#catalog.classOf(object.app, object.className);
+    this.#assertKnown(object);
     await this.#objects.destroy(object);
+  }
+
+  async history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    this.#assertKnown(object);
+    return await this.#restoring.history(object, limit);
+  }
+
+  async restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    this.#assertKnown(object);
+    return await this.#restoring.restore(object, restoration);
+  }
+
+  async fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    this.#assertKnown(object);
+    return await this.#restoring.fork(object, restoration, identityOf(object.app, object.className, key));
+  }
+
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    this.#assertKnown(object);
+    return await this.#restoring.export(object, at);
   }
 
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
@@ -418,6 +461,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.reload(this.#options.apps);
       this.#refuseBrokenClasses();
       this.#objects.start();
+      this.#restoring.start();
       this.#probe.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
@@ -427,10 +471,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #stop(): Promise<void> {
+    const { world, settings, bucket } = this.#options;
+    const untilMs = this.#nowMs() + settings.DRAIN_MS;
+    // Each object is served until its own turn to leave has come.
+    if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
     this.#hub.stop();
-    const { world, settings, bucket } = this.#options;
-    await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
+    await this.#drainWithin(Math.max(1, untilMs - this.#nowMs())).catch((error: Error) => {
       this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
     });
@@ -485,6 +532,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #call(request: CallRequest, chain: readonly string[] = NO_CHAIN): Promise<CallReply> {
     this.#assertServing();
     const { object, method } = request;
+    if (object.app === SYSTEM_APP && request.caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
@@ -529,9 +577,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #exists(object: ObjectIdentity): Promise<boolean> {
+    this.#assertKnown(object);
+    return this.#objects.exists(object);
+  }
+
+  #assertKnown(object: ObjectIdentity): void {
     this.#assertServing();
     this.#catalog.classOf(object.app, object.className);
-    return this.#objects.exists(object);
   }
 
   #assertServing(): void {
@@ -550,6 +602,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       },
     });
   }
+}
+
+function noSuchApp(app: string): MoonportError {
+  return MoonportError.of("app_not_found", `no app is called ${app}`, {
+    hint: "objects of Moonport's own take no calls",
+  });
 }
 
 /** An open object has its file, its WAL, and the WAL once more for the capture. */

@@ -8,6 +8,7 @@ import type { Bucket } from "../bucket/bucket.js";
 import type { Member, ReplicaSet } from "../cluster/ownership.js";
 import { quorumFor } from "../cluster/quorum.js";
 import { Ring } from "../cluster/ring.js";
+import { MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
@@ -19,6 +20,7 @@ import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
+import { Handover } from "./handover.js";
 import { remoteJournal, serveJournal } from "./journal-messages.js";
 import { Takeover } from "./takeover.js";
 
@@ -50,6 +52,8 @@ export class FleetMember implements JoinedFleet {
   #ring = new Ring([]);
   #hooks: FleetHooks | undefined;
   #takeover: Takeover | undefined;
+  #handover: Handover | undefined;
+  #isLeaving = false;
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
@@ -181,11 +185,21 @@ export class FleetMember implements JoinedFleet {
     return set.some(({ node, journal }) => this.#members.member(node)?.journal !== journal);
   }
 
+  /** As {@link Links.request}; what does not get through may mean that the node has died. */
+  readonly ask: Peers["request"] = async (to, kind, body, options) => {
+    try {
+      return await this.links.request(to, kind, body, options);
+    } catch (error) {
+      if (isOfLink(error)) this.#members.lookNow();
+      throw error;
+    }
+  };
+
   journalOf({ node, journal }: Member): JournalPort {
     if (journal === this.#journal.id) return this.#ownJournal;
     let remote = this.#remote.get(node);
     if (remote === undefined) {
-      remote = remoteJournal(this.links, node, () => this.#members.member(node)?.address);
+      remote = remoteJournal({ request: this.ask }, node, () => this.#members.member(node)?.address);
       this.#remote.set(node, remote);
     }
     return remote;
@@ -215,11 +229,32 @@ export class FleetMember implements JoinedFleet {
       isValid: () => this.isValid(),
     });
     this.#takeover.begin();
+    this.#handover = new Handover({
+      world,
+      settings,
+      self: this.node,
+      hooks,
+      homesOf: (partition) => this.#ring.homesOf(partition),
+      isValid: () => this.isValid(),
+    });
+  }
+
+  /** The node that is to have the partition's objects: this one not while it leaves, unless nobody else is there. */
+  homeOf(partition: number): string {
+    const homes = this.#ring.homesOf(partition);
+    const home = this.#isLeaving ? homes.find((node) => node !== this.node) : homes[0];
+    return home ?? this.node;
+  }
+
+  async leave(untilMs: number): Promise<void> {
+    this.#isLeaving = true;
+    await this.#handover?.leave(untilMs);
   }
 
   /** Ends the session at once, so that nobody waits for its death, then everything else. */
   async stop(): Promise<void> {
     await this.#takeover?.stop();
+    await this.#handover?.stop();
     await this.#members.stop();
     await this.links.stop();
     await this.#journal.close();
@@ -235,8 +270,10 @@ export class FleetMember implements JoinedFleet {
 
   private changed(): void {
     const members = this.#members.members();
-    if (!this.#ring.isOf(members)) this.#ring = new Ring(members);
+    const isSameRing = this.#ring.isOf(members);
+    if (!isSameRing) this.#ring = new Ring(members);
     this.#hooks?.membersChanged();
+    if (!isSameRing) this.#handover?.begin();
   }
 
   private lapsed(): void {
@@ -246,6 +283,10 @@ export class FleetMember implements JoinedFleet {
   private joined(): void {
     this.#takeover?.begin();
   }
+}
+
+function isOfLink(error: unknown): boolean {
+  return error instanceof MoonportError && (error.code === "node_unreachable" || error.code === "link_broken");
 }
 
 /** J6: what the object's record names by now. */

@@ -14,12 +14,25 @@ import type { Peers } from "../links/contract.js";
 import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
 import { MoonportNode } from "../node.js";
-import type { CallReply, CallRequest, Inspection, NodeApi, NodeInfo, NodeStatus } from "../node-api.js";
+import type {
+  CallReply,
+  CallRequest,
+  ExportedDatabase,
+  Inspection,
+  NodeApi,
+  NodeInfo,
+  NodeStatus,
+  ObjectHistory,
+  PointInTime,
+  Restoration,
+  Restored,
+} from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
 import type { DeferredOutcome } from "../object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
+import { decodeValue, encodeValue } from "../store/value-codec.js";
 import type { PlainValue, SqlRows, SqlValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
 import { sleep, type World } from "../world/world.js";
@@ -32,20 +45,33 @@ const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
 
 /** Nothing happened there. */
-const HARMLESS = new Set(["moved", "node_unreachable", "node_fenced", "replicas_missing", "link_full"]);
+const HARMLESS = new Set([
+  "moved",
+  "node_unreachable",
+  "node_fenced",
+  "node_stopping",
+  "replicas_missing",
+  "link_refused",
+  "link_full",
+]);
 /** It may have happened. */
 const DOUBTFUL = new Set(["link_broken"]);
 
 /** An operation on an object, as it travels. */
 type Operation =
-  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs"> & {
+  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs" | "args"> & {
       readonly kind: "call";
+      /** Encoded: a link's own MessagePack does not keep every key of users' values. */
+      readonly args: Uint8Array;
       readonly chain: readonly string[];
     })
   | { readonly kind: "store_get"; readonly key: string }
   | { readonly kind: "store_list"; readonly prefix: string }
   | { readonly kind: "sql"; readonly statement: string; readonly parameters: readonly SqlValue[] }
-  | { readonly kind: "inspect" }
+  | { readonly kind: "inspect" | "recover" }
+  | { readonly kind: "history"; readonly limit?: number }
+  | { readonly kind: "restore"; readonly restoration: Restoration }
+  | { readonly kind: "fork"; readonly restoration: Partial<Restoration>; readonly key: string }
   /** Which node has it, or would claim it. */
   | { readonly kind: "locate" }
   | { readonly kind: "destroy" };
@@ -112,7 +138,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     this.#places = new Places({
       self: fleet.node,
       isMember: (name) => fleet.member(name) !== undefined,
-      homeOf: (partition) => fleet.ring.homesOf(partition)[0] ?? fleet.node,
+      homeOf: (partition) => fleet.homeOf(partition),
     });
   }
 
@@ -171,6 +197,31 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
 
   destroy(object: ObjectIdentity): Promise<void> {
     return this.#ask({ ...this.#reading<void>(object, { kind: "destroy" }), isRepeatable: false });
+  }
+
+  history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    return this.#read(object, { kind: "history", ...(limit !== undefined && { limit }) });
+  }
+
+  restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    return this.#ask({ ...this.#reading<Restored>(object, { kind: "restore", restoration }), isRepeatable: false });
+  }
+
+  /** Done by the node that owns the new object: what is read stands in the bucket. */
+  fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    const operation: Operation = { kind: "fork", restoration, key };
+    return this.#ask({ ...this.#reading<Restored>(object, operation), isRepeatable: false });
+  }
+
+  /** @throws MoonportError `moved` naming the node to ask: a file does not travel between nodes */
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    await this.#assertHere(object);
+    return this.#node.exportDatabase(object, at);
+  }
+
+  /** Claims an object of which too few journals are left; what only the lost ones had is lost. For operators. */
+  recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    return this.#read(object, { kind: "recover" });
   }
 
   /** @throws MoonportError also `moved` for an object of another node, which its details name */
@@ -255,7 +306,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const operation: Operation = {
       kind: "call",
       method,
-      args,
+      args: encoded([...args]),
       caller,
       chain,
       ...(callId !== undefined && { callId }),
@@ -302,15 +353,17 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const object = identityOf(app, className, key);
     const expiresMs = this.#nowMs() + timeoutMs;
     const here = (): Promise<unknown> => this.#do(object, operation, expiresMs);
-    return this.#once({ object, operation, expiresMs, hops, isRepeatable: false, here });
+    const answer = await this.#once({ object, operation, expiresMs, hops, isRepeatable: false, here });
+    return answer === undefined ? undefined : encoded(answer as PlainValue);
   }
 
   #do(object: ObjectIdentity, operation: Operation, expiresMs: number): Promise<unknown> {
     const node = this.#node;
     switch (operation.kind) {
       case "call": {
-        const { kind: _, chain, ...call } = operation;
-        return node.callInChain({ ...call, object, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, chain);
+        const { kind: _, chain, args, ...call } = operation;
+        const timeoutMs = Math.max(0, expiresMs - this.#nowMs());
+        return node.callInChain({ ...call, args: decodeValue(args) as PlainValue[], object, timeoutMs }, chain);
       }
       case "store_get":
         return node.storeGet(object, operation.key);
@@ -322,6 +375,14 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         return node.inspect(object).then((inspection) => ({ ...inspection, node: this.#fleet.node }));
       case "locate":
         return this.#locate(object);
+      case "recover":
+        return node.recover(object);
+      case "history":
+        return node.history(object, operation.limit);
+      case "restore":
+        return node.restore(object, operation.restoration);
+      case "fork":
+        return node.fork(object, operation.restoration, operation.key);
       case "destroy":
         return node.destroy(object);
     }
@@ -375,9 +436,9 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     try {
       if (address === undefined) throw MoonportError.of("node_unreachable", `${to} is no member of the fleet now`);
       const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, operation };
-      const answer = await this.#fleet.links.request({ node: to, address }, ASK, body, { timeoutMs });
+      const answer = await this.#fleet.ask({ node: to, address }, ASK, body, { timeoutMs });
       this.#places.learn(object, to);
-      return answer as T;
+      return (answer instanceof Uint8Array ? decodeValue(answer) : undefined) as T;
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!HARMLESS.has(error.code)) throw error;
@@ -395,6 +456,11 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   #nowMs(): number {
     return this.#world.clock.monotonicMs();
   }
+}
+
+/** What callers gave and objects answered is within its bounds already. */
+function encoded(value: PlainValue): Uint8Array {
+  return encodeValue(value, Number.POSITIVE_INFINITY, "what travels between nodes");
 }
 
 function rejected(error: Error): Promise<never> {

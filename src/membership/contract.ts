@@ -4,8 +4,8 @@
  * No clocks are compared between machines. A session counts itself valid until the *start* of its last renewal that is known
  * to have landed, + ttl − margin, by its own monotonic clock; others count it dead when a reading of the bucket that began
  * more than ttl + margin after they first saw its record finds the record unchanged.
+ * Why dead implies over: docs/cluster.md.
  */
-
 import type { MoonportError } from "../errors.js";
 
 export interface NodeRecord {
@@ -69,4 +69,9 @@ export interface Membership {
    * replaced)
    */
   standing(session: string): Promise<SessionStanding>;
+  /**
+   * Something happened, a link that broke for instance, that a look into the bucket may explain. A node that died is then
+   * found ttl + margin after its death, and not up to a third of the ttl later.
+   */
+  lookNow(): void;
 }

@@ -112,12 +112,12 @@ export class Hub implements LiveApi {
 
   /** Ends every subscription: whoever watches is to ask anew, here or elsewhere. */
   endAll(reason: EndReason, error?: Error): void {
-    for (const topic of this.#topics.values()) {
-      for (const subscriber of topic.subscribers) subscriber.end(reason, error);
-      for (const view of topic.views.values()) {
-        for (const viewer of view.viewers) viewer.end(reason, error);
-      }
-    }
+    for (const topic of this.#topics.values()) topic.end(reason, error);
+  }
+
+  /** The same of one object. */
+  endOf(object: ObjectIdentity, reason: EndReason, error?: Error): void {
+    this.#topics.get(object.id)?.end(reason, error);
   }
 
   async #prepare(subscription: EventSubscription): Promise<void> {

@@ -62,6 +62,13 @@ export class Topic {
     return this.#last;
   }
 
+  end(reason: EndReason, error?: Error): void {
+    for (const subscriber of this.subscribers) subscriber.end(reason, error);
+    for (const view of this.views.values()) {
+      for (const viewer of view.viewers) viewer.end(reason, error);
+    }
+  }
+
   /** Keeps recent events from now on, until {@link releaseRecent} was called as often. */
   holdRecent(): void {
     this.#catchingUp++;

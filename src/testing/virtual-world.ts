@@ -55,7 +55,7 @@ export class VirtualWorld implements World {
   readonly #unsynced: UnsyncedWrites;
   #revoked = false;
   /** What waits for the process to go on, while it is stopped. */
-  #stopped: (() => void)[] | undefined;
+  #stopped: { readonly timers: (() => void)[]; readonly answers: (() => void)[] } | undefined;
 
   constructor(options: VirtualWorldOptions, unsynced = new UnsyncedWrites()) {
     this.#options = options;
@@ -67,7 +67,7 @@ export class VirtualWorld implements World {
       const whenRunning = (): void => {
         if (this.#revoked) return;
         if (this.#stopped === undefined) run();
-        else this.#stopped.push(whenRunning);
+        else this.#stopped.timers.push(whenRunning);
       };
       return whenRunning;
     };
@@ -111,20 +111,24 @@ export class VirtualWorld implements World {
 
   /** Stops the process, as SIGSTOP does: clocks go on, what falls due waits. Idempotent. */
   stopProcess(): void {
-    this.#stopped ??= [];
+    this.#stopped ??= { timers: [], answers: [] };
   }
 
-  /** It goes on, and runs what has fallen due. */
-  continueProcess(): void {
-    const waiting = this.#stopped ?? [];
+  /**
+   * It goes on, and runs what has waited.
+   * @param first a process that was stopped while it waited for answers takes those before it looks at its timers
+   */
+  continueProcess(first: "timers" | "answers" = "timers"): void {
+    const { timers, answers } = this.#stopped ?? { timers: [], answers: [] };
     this.#stopped = undefined;
+    const waiting = first === "timers" ? [...timers, ...answers] : [...answers, ...timers];
     for (const run of waiting) this.#options.time.soon(run);
   }
 
-  /** Resolves when the process runs: for what comes to it from outside. */
+  /** Resolves when the process runs: for answers that come to it from outside. */
   async running(): Promise<void> {
     for (let stopped = this.#stopped; stopped !== undefined; stopped = this.#stopped) {
-      await new Promise<void>((resolve) => void stopped?.push(resolve));
+      await new Promise<void>((resolve) => void stopped?.answers.push(resolve));
     }
   }
 
@@ -271,9 +275,10 @@ export class RevocableFolder implements Folder {
   }
 
   async flushDirectory(file: string): Promise<void> {
-    this.#before("flushDirectory", file);
+    const synced = this.#parts.unsynced.syncingNames(file);
     await this.#parts.diskSync();
-    this.#parts.unsynced.namesSynced(file);
+    this.#before("flushDirectory", file);
+    synced();
   }
 
   openDatabase(file: string, options?: { readonly readonly?: boolean; readonly mustExist?: boolean }): Database {

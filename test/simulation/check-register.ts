@@ -50,6 +50,20 @@ function search(
   let firstOpen = 0;
   let furthest = left;
 
+  const goOnWith = (index: number, step: Step, state: number): boolean => {
+    const next = apply(state, step.one);
+    if (next === undefined) return false;
+    const before = firstOpen;
+    taken[index] = true;
+    if (step.mustStand) left--;
+    while (firstOpen < steps.length && taken[firstOpen]) firstOpen++;
+    if (go(next)) return true;
+    firstOpen = before;
+    taken[index] = false;
+    if (step.mustStand) left++;
+    return false;
+  };
+
   const go = (state: number): boolean => {
     if (left === 0) return true;
     const key = `${state}|${firstOpen}|${takenFrom(taken, firstOpen)}`;
@@ -61,21 +75,15 @@ function search(
     for (let index = firstOpen; index < steps.length; index++) {
       if (!taken[index]) bound = Math.min(bound, (steps[index] as Step).endedAt);
     }
-    for (let index = firstOpen; index < steps.length; index++) {
-      const step = steps[index] as Step;
-      // Whatever began after another had to end cannot come before that one.
-      if (step.one.begunAt > bound) break;
-      if (taken[index]) continue;
-      const next = apply(state, step.one);
-      if (next === undefined) continue;
-      const before = firstOpen;
-      taken[index] = true;
-      if (step.mustStand) left--;
-      while (firstOpen < steps.length && taken[firstOpen]) firstOpen++;
-      if (go(next)) return true;
-      firstOpen = before;
-      taken[index] = false;
-      if (step.mustStand) left++;
+    // What must stand comes first: what may or may not is only tried where nothing else fits.
+    for (const mustStand of [true, false]) {
+      for (let index = firstOpen; index < steps.length; index++) {
+        const step = steps[index] as Step;
+        // Whatever began after another had to end cannot come before that one.
+        if (step.one.begunAt > bound) break;
+        if (taken[index] || step.mustStand !== mustStand) continue;
+        if (goOnWith(index, step, state)) return true;
+      }
     }
     return false;
   };
