@@ -12,7 +12,6 @@ import { PageLedger } from "../shipping/wal/page-identity.js";
 import { ObjectDatabase, PAGE_BYTES } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { PlainObject } from "../values.js";
-import { backoffMs } from "../world/backoff.js";
 import { sleep, yieldTurn } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import type { EmittedEvent } from "./open-object.js";
