@@ -27,11 +27,6 @@ export class VirtualTime {
     return this.#nowMs;
   }
 
-  /** Set, and neither due nor cancelled yet, of all worlds. */
-  get timersLeft(): number {
-    return this.#timers.length;
-  }
-
   after(delayMs: number, run: () => void): Timer {
     const due: Due = { dueMs: this.#nowMs + Math.max(0, delayMs), order: this.#order++, run };
     this.#timers.splice(this.#position(due), 0, due);
