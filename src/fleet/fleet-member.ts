@@ -25,6 +25,8 @@ import { remoteJournal, serveJournal } from "./journal-messages.js";
 import { Takeover } from "./takeover.js";
 
 const JOURNAL_FOLDER = "journal";
+/** In place of a session while there is none: peers that know the node from before reach its journal already. */
+const JOINING = "joining";
 
 export interface FleetOptions {
   /** Name of the node, the same across restarts. */
@@ -69,7 +71,7 @@ export class FleetMember implements JoinedFleet {
       world,
       settings,
       network,
-      self: () => ({ node, session: member?.session ?? "" }),
+      self: () => ({ node, session: member?.session ?? JOINING }),
       secret,
       fleet,
       version: VERSION,

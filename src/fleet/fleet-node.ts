@@ -339,13 +339,20 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
   async #once<T>(ask: Ask<T>): Promise<T> {
     const { object, hops } = ask;
     const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
-    if (to !== this.#fleet.node && hops < HOPS_MAX) return this.#forward(ask, to);
+    if (to !== this.#fleet.node && hops < HOPS_MAX) {
+      try {
+        return await this.#forward(ask, to);
+      } catch (thrown) {
+        // The object is this node's, which has forgotten its claim: the record knows.
+        if (ownerNamedBy(asMoonportError(thrown)) !== this.#fleet.node) throw thrown;
+      }
+    }
     try {
       return await ask.here();
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      const owner = error.code === "moved" ? error.details?.node : undefined;
-      if (typeof owner !== "string" || owner === this.#fleet.node) throw error;
+      const owner = ownerNamedBy(error);
+      if (owner === undefined || owner === this.#fleet.node) throw error;
       this.#places.learn(object, owner);
       if (hops >= HOPS_MAX) throw error;
       return this.#forward(ask, owner);
@@ -366,8 +373,8 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!HARMLESS.has(error.code)) throw error;
-      const owner = error.code === "moved" ? error.details?.node : undefined;
-      if (typeof owner === "string") this.#places.learn(object, owner);
+      const owner = ownerNamedBy(error);
+      if (owner !== undefined) this.#places.learn(object, owner);
       else this.#places.forget(object);
       throw error;
     }
@@ -385,6 +392,11 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
 /** What callers gave and objects answered is within its bounds already. */
 function encoded(value: PlainValue): Uint8Array {
   return encodeValue(value, Number.POSITIVE_INFINITY, "what travels between nodes");
+}
+
+/** Where an object is that has moved; undefined where nobody says so. */
+function ownerNamedBy({ code, details }: MoonportError): string | undefined {
+  return code === "moved" && typeof details?.node === "string" ? details.node : undefined;
 }
 
 function rejected(error: Error): Promise<never> {
