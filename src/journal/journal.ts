@@ -207,7 +207,10 @@ export class Journal implements JournalPort {
     return this.#whenDurable(slot, () => answer);
   }
 
-  /** With the object's state, which one reading of its record begins (J6). Requests about it wait for that in order. */
+  /**
+   * With the object's state, which one reading of its record begins (J6). Requests about it wait for that in order. How many
+   * readings there are at once is bounded by those who ask: links have a bound of requests under way, and the bucket has one.
+   */
   async #known<A>(object: string, bytes: number, act: (slot: HeldSlot) => A | Promise<A>): Promise<A> {
     this.#assertOpen();
     const known = this.#slots.get(object);

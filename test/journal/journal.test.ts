@@ -310,6 +310,12 @@ describe("files", () => {
     expect(journal.bytes).toBeLessThan(4_000);
   });
 
+  it("are so small against all of it that one can go before the journal is full", () => {
+    expect(() => resolveSettings({ JOURNAL_FILE_BYTES: 1024 * 1024, JOURNAL_BYTES_MAX: 2 * 1024 * 1024 })).toThrow(
+      /at most a quarter/,
+    );
+  });
+
   it("more than may wait for the disk is refused", async () => {
     const { journal, time } = await begin({ JOURNAL_QUEUE_BYTES_MAX: 1_000 });
     await time.until(journal.promise(A, { epoch: 1, journal: journal.id }));
