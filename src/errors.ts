@@ -154,6 +154,10 @@ export const ERROR_CODES = {
   storage_full: operator(507, "The disk is full."),
   storage_readonly: operator(507, "The data folder is not writable."),
   storage_failed: operator(500, "The disk or SQLite reported an I/O error."),
+  journal_corrupt: operator(
+    500,
+    "The node's journal is damaged: what it has acknowledged cannot be told from its files.",
+  ),
   object_full: operator(507, "The object's database reached OBJECT_BYTES_MAX."),
   object_corrupt: operator(500, "The object's history in the bucket is damaged or has a gap; it is not served."),
   quarantined: operator(
@@ -164,6 +168,8 @@ export const ERROR_CODES = {
   bucket_unusable: operator(500, "The bucket failed the start-up probe."),
   link_refused: operator(500, "Another node refused the link: its secret, version or fleet differs."),
   fleet_mismatch: operator(500, "The node's settings differ from the fleet's."),
+  fleet_full: operator(503, "The fleet has as many nodes as it may have."),
+  node_replaced: operator(409, "Another process has taken this node's name; this one answers nothing any more."),
   folder_locked: operator(500, "Another process uses the data folder.", 8),
   address_in_use: operator(500, "The address to listen on is taken.", 8),
   insecure_bind: operator(500, "A non-loopback address needs auth."),

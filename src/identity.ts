@@ -31,6 +31,12 @@ export function identityOf(app: string, className: string, key: string): ObjectI
   return { app, className, key, id: `${app}/${className}/${key}` };
 }
 
+/** The object of an id; keys may hold slashes. @throws MoonportError `bad_name`, `bad_key` */
+export function objectOfId(id: string): ObjectIdentity {
+  const [, app = "", className = "", key = ""] = /^([^/]*)\/([^/]*)\/(.*)$/s.exec(id) ?? [];
+  return identityOf(app, className, key);
+}
+
 export function checkAppName(app: string): void {
   if (!APP.test(app)) {
     throw MoonportError.of("bad_name", `"${clip(app)}" is no app name`, {

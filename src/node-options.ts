@@ -1,12 +1,56 @@
 /** What a node is made of; only the composition root and its callers know all of it. */
 import type { AppSource } from "./app-source.js";
 import type { Bucket } from "./bucket/bucket.js";
+import type { ObjectIdentity } from "./identity.js";
+import type { CallRequest } from "./node-api.js";
+import type { InnerCall } from "./object/inner-call.js";
+import type { DeferredOutcome } from "./object/work.js";
 import type { Observer } from "./observation.js";
 import type { Settings } from "./settings/settings.js";
+import type { Claims } from "./shipping/claims.js";
+import type { FleetView } from "./shipping/fleet-view.js";
 import type { NativeClasses } from "./units/native.js";
 import type { OutboundOptions } from "./units/outbound.js";
+import type { PlainValue } from "./values.js";
 import type { Watchdog } from "./world/watchdog/watchdog.js";
 import type { World } from "./world/world.js";
+
+/** What a node gives to the fleet that it joins. */
+export interface FleetParts {
+  readonly world: World;
+  readonly bucket: Bucket;
+  readonly settings: Settings;
+  /** Name of the fleet, from its record in the bucket. */
+  readonly fleet: string;
+}
+
+/** Told of what happens to the node's session and to its peers. */
+export interface FleetHooks {
+  readonly claims: Claims;
+  /** Nothing may be answered under the session any more: every object closes. */
+  lapsed(): void;
+  /** Other nodes are there than before: sets of journals may have to change. */
+  membersChanged(): void;
+  /** Gives an object up for `to`. Rejects when it stays, for something of it does not land. */
+  handOver(object: ObjectIdentity, to: string | undefined): Promise<void>;
+  /** When the object was last used here, monotonic; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined;
+}
+
+/** A fleet that this node is a member of. */
+export interface JoinedFleet extends FleetView {
+  begin(hooks: FleetHooks): void;
+  /** Gives up every object, cleanly, for the others; resolves when that is done or `untilMs` (monotonic) has come. */
+  leave(untilMs: number): Promise<void>;
+  /** Ends the session. */
+  stop(): Promise<void>;
+}
+
+/** Where calls go that objects and units of this node make. */
+export interface CallRouter {
+  callFromObject(call: InnerCall): Promise<PlainValue>;
+  callDeferred(request: CallRequest): Promise<DeferredOutcome>;
+}
 
 export interface NodeOptions {
   /** Its folder is the data folder. */
@@ -21,6 +65,8 @@ export interface NodeOptions {
   readonly watchdog?: Watchdog;
   /** Host code that units call like objects, by class name; no Lua class may have one of the names. */
   readonly native?: NativeClasses;
+  /** Joins the node to others, once its bucket is there. Without it the node is alone. */
+  readonly fleet?: (parts: FleetParts) => Promise<JoinedFleet>;
   /** Where units may reach the network, and by what. Without it, nowhere. */
   readonly outbound?: OutboundOptions;
 }

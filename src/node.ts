@@ -30,7 +30,7 @@ import type {
   UnitRequest,
   UnitResponse,
 } from "./node-api.js";
-import type { NodeOptions } from "./node-options.js";
+import type { CallRouter, JoinedFleet, NodeOptions } from "./node-options.js";
 import { Catalog } from "./object/catalog.js";
 import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
@@ -42,6 +42,7 @@ import { Objects } from "./object/objects.js";
 import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
 import { Restoring } from "./object/restoring.js";
+import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
@@ -49,6 +50,7 @@ import { Hub } from "./realtime/hub.js";
 import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
+import { type FleetView, loneFleet } from "./shipping/fleet-view.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
@@ -73,7 +75,6 @@ const NO_CHAIN: readonly string[] = [];
 type Phase = "serving" | "stopping" | "stopped";
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
-  readonly session: string;
   readonly counters = new NodeCounters();
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
@@ -88,6 +89,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #units: UnitRunner;
   readonly #hub: Hub;
   readonly #probe: LandingProbe;
+  readonly #fleet: JoinedFleet | FleetView;
+  #router: CallRouter | undefined;
   #phase: Phase = "serving";
   #stopped: Promise<void> | undefined;
   #unlanded: Error | undefined;
@@ -101,24 +104,29 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const { world, bucket } = options;
     world.folder.ensureDirectory(".");
     const lock = world.folder.lock(LOCK_FILE);
+    let joined: JoinedFleet | undefined;
     try {
       await bucket.start();
       await probeBucket(bucket, world);
-      await joinFleet(bucket);
+      const { settings } = options;
+      const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
       const quarantine = await Quarantine.open(world, bucket, options.settings);
-      return new MoonportNode(options, lock, quarantine);
+      joined = await options.fleet?.({ world, bucket, settings, fleet });
+      return new MoonportNode(options, lock, quarantine, joined);
     } catch (error) {
+      await joined?.stop();
       await bucket.stop();
       lock.release();
       throw error;
     }
   }
 
-  private constructor(options: NodeOptions, lock: FolderLock, quarantine: Quarantine) {
+  private constructor(options: NodeOptions, lock: FolderLock, quarantine: Quarantine, joined: JoinedFleet | undefined) {
     const { world, settings, bucket } = options;
     this.#options = options;
     this.#lock = lock;
-    this.session = uuidv7(world);
+    const fleet = joined ?? loneFleet(uuidv7(world));
+    this.#fleet = fleet;
     const observe = options.observer ?? (() => {});
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
@@ -130,7 +138,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       settings,
       log: world.log,
       bucket,
-      claims: new Claims(world, bucket, this.session, settings),
+      claims: new Claims(world, bucket, fleet, settings),
+      fleet,
       catalog: this.#catalog,
       // The embedded bucket commits together whatever arrives together: it bounds itself.
       permits: bucket.atomic
@@ -144,7 +153,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       waits: new WaitGraph(),
       running,
       quarantine,
-      call: (call) => this.#callFromObject(call),
+      call: (call) => this.#router?.callFromObject(call) ?? this.#callFromObject(call),
       landed: (landing) => {
         this.#probe.landed();
         this.#hub.landed(landing);
@@ -163,15 +172,66 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       outbound: new Outbound(world, settings, options.outbound ?? NO_OUTBOUND),
       unitOf: (app, unit) => this.#catalog.unitOf(app, unit),
       access: ({ app, className }, method) => this.#catalog.methodOf(this.#catalog.classOf(app, className), method),
-      callDeferred: (request) => this.callDeferred(request),
+      callDeferred: (request) => (this.#router ?? this).callDeferred(request),
     });
     this.#begin();
+    joined?.begin({
+      claims: this.#context.claims,
+      lapsed: () => this.#lapsed(),
+      membersChanged: () => this.#objects.renewSets(),
+      handOver: (object, to) => this.#objects.handOver(object, to),
+      lastUsedMs: (object) => this.#objects.lastUsedMs(object),
+    });
   }
 
-  async call(request: CallRequest): Promise<CallReply> {
+  /** This life of the node; another one after its session has lapsed. */
+  get session(): string {
+    return this.#fleet.session;
+  }
+
+  /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
+  async recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    this.#assertServing();
+    return { seq: await this.#context.claims.recover(object) };
+  }
+
+  /** From now on objects and units of this node reach others through `router`. */
+  routeCalls(router: CallRouter): void {
+    this.#router = router;
+  }
+
+  /** Whether the object is this node's, as far as is known here. */
+  holds(object: ObjectIdentity): boolean {
+    return this.#context.claims.held(object) !== undefined;
+  }
+
+  /** Whether a call of the method changes nothing; not of a class or method that is not known here. */
+  isReading(object: ObjectIdentity, method: string): boolean {
+    const isOne = (info: ClassInfo): boolean => info.app === object.app && info.name === object.className;
+    return (
+      this.#catalog
+        .list()
+        .find(isOne)
+        ?.methods.find(({ name }) => name === method)?.kind === "read"
+    );
+  }
+
+  #lapsed(): void {
+    const cause = MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
+    this.#options.world.log.error({ session: this.session }, "the session has lapsed: every object closes");
+    this.#context.claims.sessionEnded();
+    this.#objects.loseAll(cause);
+  }
+
+  call(request: CallRequest): Promise<CallReply> {
+    return this.callInChain(request, NO_CHAIN);
+  }
+
+  /** @param chain the objects that wait for it */
+  async callInChain(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
     const begunMs = this.#nowMs();
     try {
-      const reply = await this.#call(request);
+      const reply = await this.#call(request, chain);
       this.#ended(request, begunMs);
       return reply;
     } catch (thrown) {
@@ -207,6 +267,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #callDeferred(request: CallRequest): Promise<DeferredOutcome> {
     this.#assertServing();
     const { object, method, args, caller, callId } = request;
+    if (object.app === SYSTEM_APP && caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read" && !(await this.#objects.exists(object))) {
@@ -394,10 +455,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #stop(): Promise<void> {
+    const { world, settings, bucket } = this.#options;
+    const untilMs = this.#nowMs() + settings.DRAIN_MS;
+    // Each object is served until its own turn to leave has come.
+    if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
     this.#hub.stop();
-    const { world, settings, bucket } = this.#options;
-    await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
+    await this.#drainWithin(Math.max(1, untilMs - this.#nowMs())).catch((error: Error) => {
       this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
     });
@@ -406,6 +470,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
+    if ("stop" in this.#fleet) await this.#fleet.stop();
     await bucket.stop();
     this.#engine.close();
     await this.#watchdog.stop();
@@ -451,6 +516,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #call(request: CallRequest, chain: readonly string[] = NO_CHAIN): Promise<CallReply> {
     this.#assertServing();
     const { object, method } = request;
+    if (object.app === SYSTEM_APP && request.caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
@@ -520,6 +586,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       },
     });
   }
+}
+
+function noSuchApp(app: string): MoonportError {
+  return MoonportError.of("app_not_found", `no app is called ${app}`, {
+    hint: "objects of Moonport's own take no calls",
+  });
 }
 
 /** An open object has its file, its WAL, and the WAL once more for the capture. */

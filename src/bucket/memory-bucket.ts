@@ -102,14 +102,14 @@ export class MemoryBucket implements Bucket {
 
   async write(writes: readonly BucketWrite[]): Promise<WriteOutcome> {
     checkWrites(writes, this.atomic);
-    const copies = writes.map((write) => ({ ...write, bytes: write.bytes.slice() }));
+    const copies = writes.map((write) => ({ ...write, bytes: new Uint8Array(write.bytes) }));
     return this.#request("write", () => this.contents.apply(copies));
   }
 
   async writeStream(key: string, parts: AsyncIterable<Uint8Array>): Promise<Version> {
     checkBucketKey(key);
     const collected: Uint8Array[] = [];
-    for await (const part of parts) collected.push(part.slice());
+    for await (const part of parts) collected.push(new Uint8Array(part));
     const bytes = Buffer.concat(collected);
     const outcome = await this.#request("write_stream", () => this.contents.apply([{ key, bytes }]));
     assert(outcome.kind === "landed" && outcome.versions[0] !== undefined, "a write without a condition lands");

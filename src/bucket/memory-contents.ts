@@ -14,7 +14,7 @@ export class MemoryContents {
 
   get(key: string): BucketObject | undefined {
     const stored = this.#objects.get(key);
-    return stored && { bytes: stored.bytes.slice(), version: stored.version };
+    return stored && { bytes: new Uint8Array(stored.bytes), version: stored.version };
   }
 
   /** All of `writes`, or none when a condition does not hold. */
@@ -41,12 +41,12 @@ export class MemoryContents {
   corrupt(key: string, change: (bytes: Uint8Array) => Uint8Array): void {
     const stored = this.#objects.get(key);
     assert(stored, `there is no ${key} to corrupt`);
-    this.#objects.set(key, { bytes: change(stored.bytes.slice()), version: stored.version });
+    this.#objects.set(key, { bytes: change(new Uint8Array(stored.bytes)), version: stored.version });
   }
 
   #put(key: string, bytes: Uint8Array): Version {
     const version = String(++this.#lastVersion);
-    this.#objects.set(key, { bytes: bytes.slice(), version });
+    this.#objects.set(key, { bytes: new Uint8Array(bytes), version });
     return version;
   }
 }

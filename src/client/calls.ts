@@ -10,9 +10,9 @@
  * Bounded: so many are with the node at a time, the others wait in the order they came; one beyond `callsMax` is refused.
  */
 import { MoonportError } from "../errors.js";
-import { backoffMs } from "../shipping/backoff.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
+import { backoffMs } from "../world/backoff.js";
 import { IdSource } from "./id-source.js";
 import type { ClientOptions } from "./options.js";
 import type { ClientPlatform, PlatformTimer } from "./platform.js";

@@ -4,9 +4,9 @@
  * the two, frames go out and come in whole and in order. What was sent before `down` may or may not have arrived.
  */
 import { asMoonportError, MoonportError } from "../errors.js";
-import { backoffMs } from "../shipping/backoff.js";
 import type { FrameCodec } from "../wire/codec.js";
 import { CLOSE_CODES, type ClientFrame, type ServerFrame } from "../wire/frames.js";
+import { backoffMs } from "../world/backoff.js";
 import type { ClientOptions } from "./options.js";
 import type { ClientPlatform, PlatformTimer, Socket } from "./platform.js";
 

@@ -8,11 +8,11 @@
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { Delivery, EndReason, ReadingCall, Sink, SubscribeRequest, Subscription } from "../realtime/contract.js";
 import { SETTINGS } from "../settings/settings.js";
-import { backoffMs } from "../shipping/backoff.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { STREAM_NAMES, type StreamMessage } from "../wire/event-stream.js";
 import { errorOf } from "../wire/problem.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
+import { backoffMs } from "../world/backoff.js";
 import type { Timer, World } from "../world/world.js";
 import { EventStream, type StreamListener, type StreamTarget } from "./event-stream.js";
 

@@ -4,9 +4,9 @@
  * is made of the answers, is the matter of each {@link Watch}.
  */
 import { asMoonportError, type MoonportError } from "../errors.js";
-import { backoffMs } from "../shipping/backoff.js";
 import type { ClientFrame, ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
+import { backoffMs } from "../world/backoff.js";
 import type { Wire } from "./calls.js";
 import type { ClientPlatform, PlatformTimer } from "./platform.js";
 

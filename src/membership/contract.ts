@@ -4,7 +4,9 @@
  * No clocks are compared between machines. A session counts itself valid until the *start* of its last renewal that is known
  * to have landed, + ttl − margin, by its own monotonic clock; others count it dead when a reading of the bucket that began
  * more than ttl + margin after they first saw its record finds the record unchanged.
+ * Why dead implies over: docs/cluster.md.
  */
+import type { MoonportError } from "../errors.js";
 
 export interface NodeRecord {
   /** Name of the node; stays across restarts. */
@@ -33,8 +35,10 @@ export interface MembershipEvents {
   changed(): void;
   /** This node's own session lapsed: nothing may be answered under it any more. A new one is on its way. */
   lapsed(): void;
-  /** This node has a session (again). */
+  /** This node has a session again. */
   joined(self: NodeRecord): void;
+  /** Another process has this node's name (`node_replaced`): its session has lapsed, and there will be no other. */
+  replaced(error: MoonportError): void;
 }
 
 export interface Membership {
@@ -49,7 +53,13 @@ export interface Membership {
   known(session: string): SessionStanding | undefined;
   /**
    * Looks into the bucket where need be: a session that no record names is dead, for a session writes its record before it
-   * claims anything. @throws MoonportError `bucket_failed`
+   * claims anything. @throws MoonportError `bucket_failed`, `bucket_unusable`, `node_fenced` (after this node was stopped or
+   * replaced)
    */
   standing(session: string): Promise<SessionStanding>;
+  /**
+   * Something happened, a link that broke for instance, that a look into the bucket may explain. A node that died is then
+   * found ttl + margin after its death, and not up to a third of the ttl later.
+   */
+  lookNow(): void;
 }

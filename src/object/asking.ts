@@ -67,7 +67,7 @@ export class Asking {
   /** No other object acts on what could still be lost here. */
   #landed(): Promise<void> | undefined {
     const { shipper, object } = this.#open;
-    if (shipper.clean) return undefined;
+    if (shipper.durable) return undefined;
     return new Promise((resolve, reject) => {
       shipper.readGate({ release: resolve, fail: (cause) => reject(notDurableYet(object.id, cause)) });
     });

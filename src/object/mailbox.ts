@@ -7,7 +7,7 @@
  * is full, or when a door says so.
  */
 import { MoonportError } from "../errors.js";
-import { type Deadlines, LOOK_STEP_MS, type Watch } from "./deadlines.js";
+import { type Deadlines, LOOK_STEP_MS, type Watch } from "../world/deadlines.js";
 
 /** What may wait. */
 export interface Waiting {

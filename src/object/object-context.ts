@@ -5,6 +5,7 @@ import type { Observer } from "../observation.js";
 import type { Landing } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
 import type { Claims } from "../shipping/claims.js";
+import type { FleetView } from "../shipping/fleet-view.js";
 import type { PermitPool } from "../shipping/permits.js";
 import type { PageImageCache } from "../shipping/wal/page-image-cache.js";
 import type { PlainValue } from "../values.js";
@@ -23,6 +24,7 @@ export interface ObjectContext {
   readonly log: World["log"];
   readonly bucket: Bucket;
   readonly claims: Claims;
+  readonly fleet: FleetView;
   readonly catalog: Catalog;
   /** Absent where the bucket bounds itself. */
   readonly permits: PermitPool | undefined;

@@ -8,10 +8,10 @@
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
-import type { Manifest } from "../shipping/manifest.js";
+import { type Manifest, ownershipOf } from "../shipping/manifest.js";
+import { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
-import { Deadlines } from "./deadlines.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
 import type { CallWork, DeferredOutcome, ReplaceWork, Reply } from "./work.js";
@@ -65,7 +65,12 @@ export class Objects {
   async exists(object: ObjectIdentity): Promise<boolean> {
     const open = this.#residents.get(object.id)?.openFile;
     if (open !== undefined) return !open.isUnwritten;
-    const manifest = await this.manifest(object);
+    const { claims } = this.#context;
+    let manifest = await this.manifest(object);
+    // Its journals may hold what the bucket does not have yet: only its owner knows.
+    if (manifest !== undefined && claims.held(object) === undefined && ownershipOf(manifest).set.length > 0) {
+      if (!ownershipOf(manifest).clean) manifest = (await claims.claim(object)).manifest;
+    }
     return manifest !== undefined && !manifest.destroyed && manifest.pages > 0;
   }
 
@@ -142,6 +147,43 @@ export class Objects {
     this.#deadlines.stop();
     for (const resident of this.#residents.values()) resident.abandon(cause);
     this.#residents.clear();
+  }
+
+  /** The session is over: nothing is served from any file any more. What was committed and not released is in doubt. */
+  loseAll(cause: MoonportError): void {
+    for (const resident of this.#residents.values()) resident.lose(cause);
+  }
+
+  /**
+   * Gives an object to whoever claims it next. Calls that wait for it here fail with `moved`, which is safe to repeat; those
+   * that run end first. @param to the node that is to have it, for their hint
+   */
+  async handOver(object: ObjectIdentity, to: string | undefined): Promise<void> {
+    const resident = this.#residents.get(object.id);
+    if (resident !== undefined) {
+      const details = to === undefined ? {} : { node: to };
+      const cause = MoonportError.of("moved", `${object.id} goes to another node`, { object: object.id, details });
+      try {
+        await resident.leave(cause);
+      } catch (error) {
+        resident.stay();
+        throw error;
+      }
+      if (!resident.tryLeave()) return resident.stay();
+      this.#residents.delete(object.id);
+    }
+    await this.#context.claims.release(object);
+  }
+
+  /** When it was last used; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined {
+    return this.#residents.get(object.id)?.lastUsedMs;
+  }
+
+  /** The set of journals that each object should have may be another one now. */
+  renewSets(): void {
+    for (const { openFile } of this.#residents.values()) openFile?.renewSet();
+    void this.#context.claims.renewSets((id) => this.#residents.get(id)?.isAtRest === false);
   }
 
   #submit(object: ObjectIdentity, work: CallWork): void {

@@ -2,17 +2,24 @@
  * An object's file while it is open: the database with the kernel's tables in it, the cargo that reads its WAL, and the
  * shipper that lands what it commits.
  */
-import { asMoonportError, MoonportError } from "../errors.js";
+import type { Bucket } from "../bucket/bucket.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
+import type { Settings } from "../settings/settings.js";
 import { BucketLeg } from "../shipping/bucket-leg.js";
 import type { Claim } from "../shipping/claims.js";
+import { ownershipOf } from "../shipping/manifest.js";
 import { ObjectCargo } from "../shipping/object-cargo.js";
-import type { ObjectLoad } from "../shipping/object-load.js";
+import type { ObjectLoad, SegmentLoad } from "../shipping/object-load.js";
 import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
-import { type FlightHold, type Landed, Shipper } from "../shipping/shipper.js";
+import { QuorumShipper } from "../shipping/quorum-shipper.js";
+import { type FlightHold, type Landed, type Load, Shipper, type ShipperParts } from "../shipping/shipper.js";
+import type { Shipping } from "../shipping/shipping.js";
 import { ObjectDatabase } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { PlainValue } from "../values.js";
+import type { Logger } from "../world/logger.js";
+import type { World } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 
 export interface EmittedEvent {
@@ -36,7 +43,7 @@ export class OpenObject {
   readonly database: ObjectDatabase;
   readonly tables: ObjectTables;
   readonly cargo: ObjectCargo;
-  readonly shipper: Shipper<ObjectLoad>;
+  readonly shipper: Shipping;
   readonly #context: ObjectContext;
   readonly #events: OpenObjectEvents;
   /** Last committed seq. */
@@ -69,7 +76,7 @@ export class OpenObject {
     ledger: Awaited<ReturnType<typeof bringToPosition>>["ledger"],
     events: OpenObjectEvents,
   ) {
-    const { world, settings, bucket, log, counters } = context;
+    const { world, settings } = context;
     this.#context = context;
     this.#events = events;
     this.object = claim.object;
@@ -86,21 +93,66 @@ export class OpenObject {
       ledger,
       images: context.images.imagesOf(),
       committedSeq: () => this.#committedSeq,
+      ...(claim.manifest.replicas !== undefined && {
+        recordOwed: () => this.#quorumShipper().recordOwed,
+        segmentTaken: (load: SegmentLoad) => this.#quorumShipper().send(load),
+      }),
     });
-    this.shipper = new Shipper<ObjectLoad>({
-      world,
-      settings,
-      ...(context.permits && { permits: context.permits }),
+    this.shipper = claim.manifest.replicas === undefined ? this.#bucketShipping() : this.#quorumShipping();
+  }
+
+  /** This node is alone: the bucket releases. */
+  #bucketShipping(): Shipping {
+    const { bucket, settings, counters } = this.#context;
+    return this.#shipperTo(new BucketLeg(...this.#legParts()), {
       ...(!bucket.atomic && settings.BUCKET_FLUSH_MS > 0 && { hold: this.#hold() }),
       gateMs: counters.gateMs,
-      cargo: this.cargo,
-      leg: new BucketLeg(world, bucket, claim, log, settings),
       events: {
-        landed: (landed) => this.#landed(landed),
+        landed: (landed) => {
+          this.#released(landed.load.toSeq, landed);
+          this.#landed(landed.load);
+        },
         failed: (error, failures, stopped) => this.#failed(error, failures, stopped),
-        broken: (error) => events.broken(this, asMoonportError(error)),
+        broken: (error) => this.#events.broken(this, asMoonportError(error)),
       },
     });
+  }
+
+  /** Journals release, and the bucket follows. */
+  #quorumShipping(): QuorumShipper {
+    const { world, settings, counters, fleet } = this.#context;
+    return new QuorumShipper({
+      world,
+      settings,
+      fleet,
+      claim: this.claim,
+      cargo: this.cargo,
+      committedSeq: () => this.#committedSeq,
+      gateMs: counters.gateMs,
+      bucketShipper: (hold, watch, events) =>
+        this.#shipperTo(new BucketLeg(...this.#legParts(), watch), { hold, events }),
+      events: {
+        released: (released) => this.#released(released.toSeq, { ...released, load: released }),
+        covered: (load) => this.#landed(load),
+        failed: (error, failures, stopped) => this.#failed(error, failures, stopped),
+        broken: (error) => this.#events.broken(this, asMoonportError(error)),
+      },
+    });
+  }
+
+  #quorumShipper(): QuorumShipper {
+    assert(this.shipper instanceof QuorumShipper, "an object with replicas ships to journals");
+    return this.shipper;
+  }
+
+  #legParts(): [World, Bucket, Claim, Logger, Settings] {
+    const { world, bucket, log, settings } = this.#context;
+    return [world, bucket, this.claim, log, settings];
+  }
+
+  #shipperTo(leg: BucketLeg, parts: Pick<ShipperParts<ObjectLoad>, "hold" | "gateMs" | "events">): Shipper<ObjectLoad> {
+    const { world, settings, permits } = this.#context;
+    return new Shipper<ObjectLoad>({ world, settings, ...(permits && { permits }), cargo: this.cargo, leg, ...parts });
   }
 
   #hold(): FlightHold {
@@ -172,6 +224,14 @@ export class OpenObject {
     this.tables.callIds.write(this.#context.world.clock.wallMs());
   }
 
+  /** Other nodes are there than before: the set of its journals changes if it names one that is gone, or too few. */
+  renewSet(): void {
+    const { fleet } = this.#context;
+    const wanted = fleet.replicasFor(this.object);
+    if (wanted === undefined || !(this.shipper instanceof QuorumShipper)) return;
+    if (fleet.mustRenew(ownershipOf(this.claim.manifest))) this.shipper.changeSet(wanted);
+  }
+
   /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */
   close(cause: MoonportError): void {
     this.shipper.end(cause);
@@ -184,21 +244,25 @@ export class OpenObject {
     removeLocalFile(this.#context.world, this.path);
   }
 
-  #landed(landed: Landed<ObjectLoad>): void {
-    const { load } = landed;
+  /** Everything through `seq` is durable: what is told of it may be told now (G1). */
+  #released(seq: number, landed: Landed<Load>): void {
     const { object } = this;
-    const events = this.#eventsThrough(load.toSeq);
-    const destroyed = load.carried === "tombstone";
-    this.#context.counters.landed(load.carried, load.bytes, landed.sinceCommitMs);
+    const events = this.#eventsThrough(seq);
+    const { carried } = landed.load;
     for (const { number, name, data } of events) {
       this.#context.observe({ kind: "event", object: object.id, number, name, data });
     }
-    if (load.carried !== "tombstone") this.#observeFlight(landed, load.carried);
-    this.#context.landed({ object, seq: load.toSeq, events, destroyed });
-    this.#events.landed(this, load.carried);
+    if (carried === "segment" || carried === "snapshot") this.#observeFlight(landed, carried);
+    if (carried !== "record") this.#context.counters.landed(carried, landed.load.bytes, landed.sinceCommitMs);
+    this.#context.landed({ object, seq, events, destroyed: carried === "tombstone" });
   }
 
-  #observeFlight(landed: Landed<ObjectLoad>, carried: "segment" | "snapshot"): void {
+  /** The bucket has it. */
+  #landed({ carried }: ObjectLoad): void {
+    this.#events.landed(this, carried);
+  }
+
+  #observeFlight(landed: Landed<Load>, carried: "segment" | "snapshot"): void {
     this.#context.observe({
       kind: "landed",
       object: this.object.id,

@@ -11,16 +11,24 @@
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
+import type { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
 import { yieldTurn } from "../world/world.js";
 import { Asking } from "./asking.js";
 import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
-import type { Deadlines } from "./deadlines.js";
 import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
-import { isReplace, notDurableYet, type ReplaceWork, tellThroughGate, type Work, waitedInVain } from "./work.js";
+import {
+  fenced,
+  isReplace,
+  notDurableYet,
+  type ReplaceWork,
+  tellThroughGate,
+  type Work,
+  waitedInVain,
+} from "./work.js";
 
 type State =
   | { readonly kind: "closed" }
@@ -52,6 +60,8 @@ export class ResidentObject implements FileHolder {
   /** Version of the class whose migrations and hooks have run in this residency. */
   #awakeAs: string | undefined;
   #isPumping = false;
+  /** Why nothing new is taken in: the object goes to another node. */
+  #leaving: MoonportError | undefined;
   #burst: Burst | undefined;
   /** Set while a call waits for another object's answer. */
   #asking: Asking | undefined;
@@ -95,6 +105,11 @@ export class ResidentObject implements FileHolder {
     return this.#state.kind === "open" ? this.#state.open : undefined;
   }
 
+  /** Whether its file is closed and nobody is about to open it. */
+  get isAtRest(): boolean {
+    return this.#state.kind === "closed" && !this.#isPumping;
+  }
+
   /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
   isAwakeAs(lua: LuaClass): boolean {
     return this.#state.kind === "open" && this.#awakeAs === lua.version;
@@ -102,6 +117,7 @@ export class ResidentObject implements FileHolder {
 
   /** Puts work into the mailbox. @throws MoonportError `mailbox_full` */
   submit(work: Work): void {
+    if (this.#leaving !== undefined) throw this.#leaving;
     this.#mailbox.put(work);
     this.#touch();
     this.#pump();
@@ -113,6 +129,7 @@ export class ResidentObject implements FileHolder {
    * @throws MoonportError `mailbox_full`, `not_durable_yet`, whatever opening or the read itself throws
    */
   read<T>(work: ReadWork<T>): T | Promise<T> {
+    if (this.#leaving !== undefined) throw this.#leaving;
     if (this.#state.kind !== "open" || this.#mustWaitForWriter()) return this.#readLater(work);
     this.#touch();
     return this.#runRead(work, this.#state.open);
@@ -164,6 +181,22 @@ export class ResidentObject implements FileHolder {
     }
   }
 
+  /**
+   * The object goes to another node: what runs ends, everything lands in the bucket, the file closes; nothing that waits runs
+   * here any more. Rejects when something does not land.
+   */
+  async leave(cause: MoonportError): Promise<void> {
+    this.#leaving = cause;
+    for (const work of this.#mailbox.takeAll()) work.reject(cause);
+    await this.drain();
+    if (this.#state.kind !== "closed") throw residencyEnded(this.object.id);
+  }
+
+  /** It stays after all. */
+  stay(): void {
+    this.#leaving = undefined;
+  }
+
   /** The node goes away without waiting any longer: waiters hear that the outcome is unknown. */
   abandon(cause: MoonportError): void {
     for (const work of this.#mailbox.takeAll()) work.reject(cause);
@@ -171,6 +204,23 @@ export class ResidentObject implements FileHolder {
     this.#abandoned.abort();
     if (this.#state.kind === "open" || this.#state.kind === "ending") this.#closeNow(this.#state.open, cause);
     if (this.#state.kind === "replacing") this.#state.open?.close(cause);
+  }
+
+  /** The node's session is over: as if another owner had been found, at whatever moment. */
+  lose(cause: MoonportError): void {
+    switch (this.#state.kind) {
+      case "open":
+      case "ending":
+        this.#state.open.shipper.end(cause);
+        return this.#lost(this.#state.open, cause);
+      case "opening":
+        // It ends by itself: what was claimed under the session that is over is not opened.
+        return;
+      case "replacing":
+      case "breaking":
+      case "closed":
+        for (const work of this.#mailbox.takeAll()) work.reject(cause);
+    }
   }
 
   // The task
@@ -316,7 +366,7 @@ export class ResidentObject implements FileHolder {
       if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events);
       if (result.ends) this.#endWith(open);
       if (result.retryRow) this.#retryRowLater();
-      for (const outcome of result.outcomes) tellThroughGate(open, outcome);
+      for (const outcome of result.outcomes) tellThroughGate(open, outcome, this.#context.fleet);
       open.shipper.transactionEnded();
     } else {
       open.shipper.transactionEnded();
@@ -371,13 +421,18 @@ export class ResidentObject implements FileHolder {
 
   async #openFile(): Promise<OpenObject> {
     await this.#context.files.acquire(this);
-    return OpenObject.open(this.#context, this.object, {
+    const { session } = this.#context.fleet;
+    const open = await OpenObject.open(this.#context, this.object, {
       landed: (open, carried) => {
         if (carried === "tombstone") this.#hasEnded(open);
         else this.#context.files.offer(this);
       },
       broken: (open, error) => this.#lost(open, error),
     });
+    if (session === this.#context.fleet.session) return open;
+    const cause = fenced();
+    open.close(cause);
+    throw cause;
   }
 
   #closeNow(open: OpenObject, cause: MoonportError): void {
@@ -478,6 +533,8 @@ export class ResidentObject implements FileHolder {
     this.#activeReads--;
     if (this.#activeReads === 0) this.#activityEnded();
     const tell = (): T => {
+      // Another owner may have written since: what no journal vouches for is told under a valid session only (E4).
+      if (!this.#context.fleet.isValid()) throw fenced();
       if (ended.kind === "failed") throw ended.error;
       return ended.value;
     };
@@ -529,7 +586,7 @@ export class ResidentObject implements FileHolder {
   }
 
   #throughReadGate(open: OpenObject): Promise<void> | undefined {
-    if (open.shipper.clean) return undefined;
+    if (open.shipper.durable) return undefined;
     return new Promise((resolve, reject) => {
       open.shipper.readGate({
         release: resolve,

@@ -2,6 +2,7 @@
 import { MoonportError } from "../errors.js";
 import type { Caller } from "../lua/contract.js";
 import type { CallWaiter } from "../node-api.js";
+import type { FleetView } from "../shipping/fleet-view.js";
 import type { PlainValue } from "../values.js";
 import { deferred } from "../world/deferred.js";
 import type { OpenObject } from "./open-object.js";
@@ -97,10 +98,10 @@ export type Outcome =
   | { readonly kind: "failed"; readonly work: CallWork | DestroyWork; readonly error: MoonportError };
 
 /** Tells the caller once the state its reply was computed over is durable (G1). */
-export function tellThroughGate(open: OpenObject, outcome: Outcome): void {
+export function tellThroughGate(open: OpenObject, outcome: Outcome, fleet: Pick<FleetView, "isValid">): void {
   const { work } = outcome;
-  if (work.kind === "call" && work.deferred !== undefined) return tellDeferred(open, outcome, work.deferred);
-  throughGate(open, outcome, {
+  if (work.kind === "call" && work.deferred !== undefined) return tellDeferred(open, outcome, work.deferred, fleet);
+  throughGate(open, outcome, fleet, {
     release: () => {
       if (outcome.kind === "failed") work.reject(outcome.error);
       else work.resolve({ value: outcome.value, seq: outcome.seq });
@@ -109,11 +110,16 @@ export function tellThroughGate(open: OpenObject, outcome: Outcome): void {
   });
 }
 
-function tellDeferred(open: OpenObject, outcome: Outcome, tell: (outcome: DeferredOutcome) => void): void {
+function tellDeferred(
+  open: OpenObject,
+  outcome: Outcome,
+  tell: (outcome: DeferredOutcome) => void,
+  fleet: Pick<FleetView, "isValid">,
+): void {
   const settled = deferred();
   // Whoever gave up the request before settling has no use for the failure.
   settled.promise.catch(() => {});
-  throughGate(open, outcome, { release: settled.resolve, fail: settled.reject });
+  throughGate(open, outcome, fleet, { release: settled.resolve, fail: settled.reject });
   const result =
     outcome.kind === "failed"
       ? { kind: "failed" as const, error: outcome.error }
@@ -124,14 +130,23 @@ function tellDeferred(open: OpenObject, outcome: Outcome, tell: (outcome: Deferr
 function throughGate(
   open: OpenObject,
   outcome: Outcome,
+  fleet: Pick<FleetView, "isValid">,
   gate: { release(): void; fail(error: MoonportError): void },
 ): void {
   const { release } = gate;
   if (outcome.kind === "wrote") {
     open.shipper.ticket({ release, fail: (cause) => gate.fail(outcomeUnknown(open.object.id, cause)) });
   } else {
-    open.shipper.readGate({ release, fail: (cause) => gate.fail(notDurableYet(open.object.id, cause)) });
+    open.shipper.readGate({
+      // A write is vouched for by whoever let it land; a read only by the session (E4).
+      release: () => (fleet.isValid() ? release() : gate.fail(fenced())),
+      fail: (cause) => gate.fail(notDurableYet(open.object.id, cause)),
+    });
   }
+}
+
+export function fenced(): MoonportError {
+  return MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
 }
 
 function outcomeUnknown(object: string, cause: Error | undefined): MoonportError {

@@ -9,8 +9,8 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import { checkMethodName, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { CallReply, CallRequest, CallWaiter, NodeApi } from "../node-api.js";
-import type { Deadlines, Watch } from "../object/deadlines.js";
 import type { PlainValue } from "../values.js";
+import type { Deadlines, Watch } from "../world/deadlines.js";
 
 export interface SocketCallInput {
   readonly id: number;

@@ -368,6 +368,12 @@ export const SETTINGS = {
       "By how much a session ends earlier for itself, and later for others: what clocks may drift apart within NODE_TTL_MS.",
     ),
   ),
+  NODES_MAX: count(
+    64,
+    1,
+    1_000,
+    "Nodes of a fleet; one more is refused with fleet_full. Each reads the records of all every third of NODE_TTL_MS.",
+  ),
   OBJECT_REPLICAS: fleetWide(
     count(
       3,
@@ -398,8 +404,31 @@ export const SETTINGS = {
     1_024 * GIB,
     "Bytes of a node's journal files; a journal that is full refuses entries with journal_full until the bucket covers some.",
   ),
-  JOURNAL_FILE_BYTES: size(64 * MIB, 64 * KIB, GIB, "Size at which a journal goes on in a new file."),
+  JOURNAL_FILE_BYTES: size(
+    64 * MIB,
+    64 * KIB,
+    GIB,
+    "Size at which a journal goes on in a new file; at most a quarter of JOURNAL_BYTES_MAX.",
+  ),
+  JOURNAL_QUEUE_BYTES_MAX: size(
+    64 * MIB,
+    MIB,
+    4 * GIB,
+    "Bytes that may wait for the journal's disk; an entry beyond is refused with journal_full.",
+  ),
+  JOURNAL_OBJECTS_MAX: count(
+    100_000,
+    1,
+    10_000_000,
+    "Objects that a journal knows; beyond it forgets those that it holds no entries of, and asks the bucket when it hears of them again.",
+  ),
   CLAIM_MS: wait(10_000, 10, 600_000, "How long a claim may wait for promises before it fails with replicas_missing."),
+  HANDOFF_CONCURRENCY: count(
+    32,
+    1,
+    4_096,
+    "Objects that a node hands over to others at once, when one joins or the node itself leaves.",
+  ),
   TAKEOVER_CONCURRENCY: count(64, 1, 4_096, "Objects of a dead session that a node takes over at once."),
   LINK_REQUEST_MS: wait(5_000, 10, 600_000, "How long a node waits for another node's answer."),
   LINK_CONNECT_MS: wait(2_000, 10, 600_000, "How long a link to another node may take to be made."),
@@ -417,7 +446,18 @@ export const SETTINGS = {
     16 * GIB,
     "Bytes that may wait to be sent on one link; a request beyond fails with link_full.",
   ),
-  LINK_REQUESTS_MAX: count(100_000, 1, 10_000_000, "Requests under way on one link; one more fails with link_full."),
+  LINK_REQUESTS_MAX: count(
+    100_000,
+    1,
+    10_000_000,
+    "Requests and streams under way on one link; one more fails with link_full.",
+  ),
+  LINK_STREAM_WINDOW: count(
+    32,
+    1,
+    100_000,
+    "Items of a stream between nodes that may be on their way or waiting to be read.",
+  ),
   CALL_CHAIN_MAX: count(16, 1, 1_000, "Calls from object to object that may wait for one another in a row."),
   UNITS_RUNNING_MAX: count(1_000, 1, 100_000, "Units running at once on a node; one more is refused with units_full."),
   UNIT_CALLS_MAX: count(1_000, 1, 1_000_000, "Calls that one request of a unit may make."),
@@ -458,6 +498,12 @@ export function resolveSettings(overrides: Readonly<Record<string, string | numb
   }
   if (settings.OBJECT_QUORUM > settings.OBJECT_REPLICAS) {
     throw MoonportError.of("bad_setting", "OBJECT_QUORUM may not be more than OBJECT_REPLICAS, or nothing is released");
+  }
+  if (settings.JOURNAL_FILE_BYTES * 4 > settings.JOURNAL_BYTES_MAX) {
+    throw MoonportError.of(
+      "bad_setting",
+      "JOURNAL_FILE_BYTES must be at most a quarter of JOURNAL_BYTES_MAX, or a journal is full before it can let go of a file",
+    );
   }
   if (settings.NODE_STALL_MS > 0 && settings.NODE_STALL_MS < STALL_MS_MIN) {
     throw MoonportError.of(

@@ -7,6 +7,7 @@
  */
 import { type ResolvedWrite, tryWrite } from "../bucket/ambiguous-write.js";
 import { type Bucket, mayHaveLanded } from "../bucket/bucket.js";
+import type { ReplicaSet } from "../cluster/ownership.js";
 import { MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
@@ -19,10 +20,12 @@ import {
   inlineBytes,
   type Manifest,
   tombstone,
+  withReplicas,
+  withRid,
   withSegment,
   withSnapshot,
 } from "./manifest.js";
-import type { ObjectLoad, SegmentLoad } from "./object-load.js";
+import type { ObjectLoad, SegmentLoad, SnapshotBody, SnapshotLoad } from "./object-load.js";
 import { type RetentionSettings, retentionMs } from "./retention.js";
 import type { Leg, LegResult } from "./shipper.js";
 
@@ -35,6 +38,16 @@ interface Attempt {
   inDoubt: boolean;
 }
 
+/** Told of the record as it is written: what a quorum of journals may release depends on it (O2, O3). */
+export interface RecordWatch {
+  /** Another set that the record of this load is to name. Asked in the tick in which the load was cut. */
+  nextSet(load: ObjectLoad): ReplicaSet | undefined;
+  /** The record with the other set is about to be sent. */
+  setSent(next: Manifest): void;
+  /** Known to have won. */
+  won(next: Manifest): void;
+}
+
 type InlineSettings = Pick<Settings, "SEGMENT_INLINE_BYTES_MAX" | "MANIFEST_INLINE_BYTES_MAX">;
 
 export class BucketLeg implements Leg<ObjectLoad> {
@@ -44,28 +57,31 @@ export class BucketLeg implements Leg<ObjectLoad> {
   readonly #collector: Collector;
   readonly #settings: InlineSettings;
   readonly #retentionMs: number;
+  readonly #watch: RecordWatch | undefined;
   #attempt: Attempt | undefined;
 
-  constructor(world: World, bucket: Bucket, claim: Claim, log: Logger, settings: InlineSettings & RetentionSettings) {
+  constructor(
+    world: World,
+    bucket: Bucket,
+    claim: Claim,
+    log: Logger,
+    settings: InlineSettings & RetentionSettings,
+    watch?: RecordWatch,
+  ) {
     this.#world = world;
     this.#bucket = bucket;
     this.#claim = claim;
     this.#retentionMs = retentionMs(settings, bucket);
     this.#collector = new Collector(world, bucket, claim, log, this.#retentionMs);
     this.#settings = settings;
+    this.#watch = watch;
   }
 
   async land(load: ObjectLoad): Promise<LegResult> {
     if (this.#attempt?.load !== load) {
-      await this.#writeStreamed(load);
-      const next = this.#manifestAfter(load);
-      this.#attempt = {
-        load,
-        next,
-        bytes: encodeManifest(next),
-        beside: [...this.#bodyBeside(load, next), ...this.#pastBeside(load)],
-        inDoubt: false,
-      };
+      // No turn is given away otherwise: a record that names another set covers all that is committed when it is made (O3).
+      if (isStreamed(load)) await this.#writeStreamed(load);
+      this.#attempt = this.#attemptOf(load);
     }
     const attempt = this.#attempt;
     const result = await this.#try(attempt);
@@ -74,8 +90,18 @@ export class BucketLeg implements Leg<ObjectLoad> {
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
     const before = this.#claim.manifest;
     this.#claim.advance(attempt.next, result.version);
+    this.#watch?.won(attempt.next);
     if (isCompaction(load)) void this.#collector.collect(before, attempt.next);
     return { kind: "landed" };
+  }
+
+  #attemptOf(load: ObjectLoad): Attempt {
+    const same = this.#manifestAfter(load);
+    const set = this.#watch?.nextSet(load);
+    const next = set === undefined ? same : withReplicas(same, set);
+    if (set !== undefined) this.#watch?.setSent(next);
+    const beside = [...this.#bodyBeside(load, next), ...this.#pastBeside(load)];
+    return { load, next, bytes: encodeManifest(next), beside, inDoubt: false };
   }
 
   async #try(attempt: Attempt): Promise<ResolvedWrite> {
@@ -96,13 +122,12 @@ export class BucketLeg implements Leg<ObjectLoad> {
   }
 
   /** A body too large to travel with its manifest goes ahead; repeating it writes the same bytes again. */
-  async #writeStreamed(load: ObjectLoad): Promise<void> {
-    if (load.carried !== "snapshot" || load.body.kind !== "stream") return;
+  async #writeStreamed(load: StreamedLoad): Promise<void> {
     await this.#bucket.writeStream(this.#bodyKey(load), load.body.parts());
   }
 
   #bodyBeside(load: ObjectLoad, next: Manifest): { key: string; bytes: Uint8Array }[] {
-    if (load.carried === "tombstone") return [];
+    if (load.carried === "tombstone" || load.carried === "record") return [];
     if (load.carried === "segment") {
       const isInline = next.segments.at(-1)?.body !== undefined;
       return isInline ? [] : [{ key: this.#bodyKey(load), bytes: load.body }];
@@ -115,7 +140,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     return this.#retentionMs === 0 ? [] : pastBeside(keys, manifest, load);
   }
 
-  #bodyKey(load: Exclude<ObjectLoad, { carried: "tombstone" }>): string {
+  #bodyKey(load: SegmentLoad | SnapshotLoad): string {
     const { keys, manifest } = this.#claim;
     if (load.carried === "segment") return keys.segment(load.entry);
     return keys.snapshot({ epoch: manifest.epoch, seq: load.toSeq });
@@ -128,6 +153,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
       const entry = this.#fitsInline(load) ? { ...load.entry, body: load.body } : load.entry;
       return withSegment(manifest, entry, load.position, rid, load.kept);
     }
+    if (load.carried === "record") return withRid(manifest, rid);
     if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, load.eventLast, rid);
     const position = load.position();
     const bytes = position.pages * position.pageSize;
@@ -150,4 +176,10 @@ export class BucketLeg implements Leg<ObjectLoad> {
       details: { epoch: manifest.epoch, ...(winner && { winningEpoch: winner.epoch }) },
     });
   }
+}
+
+type StreamedLoad = SnapshotLoad & { readonly body: Extract<SnapshotBody, { kind: "stream" }> };
+
+function isStreamed(load: ObjectLoad): load is StreamedLoad {
+  return load.carried === "snapshot" && load.body.kind === "stream";
 }

@@ -7,13 +7,27 @@
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
 import type { Bucket, BucketObject, Version } from "../bucket/bucket.js";
-import { MoonportError } from "../errors.js";
+import { changeSet, claim, releaseClean, standing, takeOver } from "../cluster/ownership.js";
+import { answersNeeded } from "../cluster/quorum.js";
+import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { uuidv7, type World } from "../world/world.js";
+import type { FleetView } from "./fleet-view.js";
 import { ObjectKeys } from "./layout.js";
-import { claimed, decodeManifest, encodeManifest, firstManifest, inlineBytes, type Manifest } from "./manifest.js";
+import {
+  claimed,
+  decodeManifest,
+  encodeManifest,
+  firstManifest,
+  inlineBytes,
+  type Manifest,
+  ownershipOf,
+  withOwnership,
+} from "./manifest.js";
+import { gatherPromises } from "./promises.js";
 import type { NextSweep } from "./retention.js";
+import { type Tail, withTail } from "./tail.js";
 
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
@@ -59,6 +73,8 @@ type ClaimSettings = Pick<
   | "OBJECT_ACK_GATE_MS"
   | "NODE_CLAIMS_MAX"
   | "NODE_CLAIMS_BYTES_MAX"
+  | "CLAIM_MS"
+  | "TAKEOVER_CONCURRENCY"
 >;
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
@@ -69,18 +85,21 @@ const PEEKED_MAX = 256;
 export class Claims {
   readonly #world: World;
   readonly #bucket: Bucket;
-  readonly #session: string;
+  readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
+  /** Sets of journals that are changed while nobody uses the object. */
+  readonly #renewing = new Map<string, Promise<void>>();
+  readonly #claiming = new Map<string, Promise<Claim>>();
   readonly #peeked = new Map<string, BucketObject>();
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
-  constructor(world: World, bucket: Bucket, session: string, settings: ClaimSettings) {
+  constructor(world: World, bucket: Bucket, fleet: FleetView, settings: ClaimSettings) {
     this.#world = world;
     this.#bucket = bucket;
-    this.#session = session;
+    this.#fleet = fleet;
     this.#settings = settings;
   }
 
@@ -91,15 +110,45 @@ export class Claims {
 
   /**
    * Makes the object this session's.
-   * @throws MoonportError `moved` when another owner keeps winning, `bucket_failed` when the bucket keeps failing (nothing
-   * is known then; trying again is safe), `object_corrupt`
+   * @throws MoonportError `moved` when another owner lives (its details name node and session) or keeps winning,
+   * `replicas_missing`, `bucket_failed` when the bucket keeps failing (nothing is known then; trying again is safe),
+   * `object_corrupt`
    */
   async claim(object: ObjectIdentity): Promise<Claim> {
+    const renewing = this.#renewing.get(object.id);
+    if (renewing !== undefined) await renewing;
     const known = this.#held.get(object.id);
     if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
+    // Two claims of one session would take the object from each other.
+    let claiming = this.#claiming.get(object.id);
+    if (claiming === undefined) {
+      claiming = this.#claim(object).finally(() => this.#claiming.delete(object.id));
+      this.#claiming.set(object.id, claiming);
+    }
+    return claiming;
+  }
+
+  /**
+   * Claims an object whose last writes may be lost, because too few of the journals that hold them are left. For operators.
+   * @returns the seq that it goes on from. @throws MoonportError as {@link claim}
+   */
+  async recover(object: ObjectIdentity): Promise<number> {
+    const claim = await this.#claim(object, true);
+    const { epoch, seq } = claim.manifest;
+    this.#world.log.warn({ object: object.id, epoch, seq }, "recovered: released writes after this seq may be lost");
+    return seq;
+  }
+
+  async #claim(object: ObjectIdentity, acceptLoss = false): Promise<Claim> {
+    const { session } = this.#fleet;
     for (let race = 0; race < RACES_MAX; race++) {
-      const won = await this.#tryClaim(object);
+      if (!this.#fleet.isValid()) break;
+      const won = await this.#tryClaim(object, acceptLoss);
+      if (session !== this.#fleet.session) break;
       if (won !== undefined) return this.#remember(won);
+    }
+    if (session !== this.#fleet.session || !this.#fleet.isValid()) {
+      throw MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
     }
     throw MoonportError.of("moved", `another node keeps claiming ${object.id}`, { object: object.id });
   }
@@ -123,29 +172,177 @@ export class Claims {
     this.#mustRaise.add(object.id);
   }
 
-  async #tryClaim(object: ObjectIdentity): Promise<Claim | undefined> {
+  /** Everything that this session holds, the longest unused first. */
+  get all(): readonly ObjectIdentity[] {
+    return [...this.#held.values()].map(({ object }) => object);
+  }
+
+  /**
+   * Gives the object up so that whoever claims it next needs no journal for it (O4). Its file is closed, and all of it is in
+   * the bucket. Never rejects: what is in doubt is claimed anew at its next use.
+   */
+  async release(object: ObjectIdentity): Promise<void> {
+    await this.#renewing.get(object.id);
+    const held = this.#held.get(object.id);
+    if (held === undefined) return;
+    this.#held.delete(object.id);
+    const { manifest, version } = held;
+    // Of a node that is alone the record needs no word: whoever comes next asks no journal anyway.
+    if (manifest.replicas === undefined || manifest.destroyed) return;
+    const me = { session: this.#fleet.session, epoch: manifest.epoch };
+    const progress = { covered: manifest.seq, committed: manifest.seq };
+    const next = releaseClean(ownershipOf(manifest), me, uuidv7(this.#world), progress);
+    this.#mustRaise.add(object.id);
+    if (next.kind === "refused") return;
+    const releasing = this.#write(object, withOwnership(manifest, next.record), version).then(
+      () => {},
+      (error: Error) => this.#world.log.debug({ object: object.id, error: error.message }, "a release is in doubt"),
+    );
+    this.#renewing.set(object.id, releasing);
+    await releasing.finally(() => this.#renewing.delete(object.id));
+  }
+
+  /** The session is over: under the next one everything is claimed anew. */
+  sessionEnded(): void {
+    this.#held.clear();
+    this.#peeked.clear();
+    this.#mustRaise.clear();
+  }
+
+  /** @returns undefined when the record has moved meanwhile */
+  /**
+   * Other nodes are there than before: of each object whose file is closed, the record names the journals that count from now
+   * on. All of it is covered, so that is one write (O3). Never rejects: what fails is claimed anew at its next use.
+   * @param inUse whose sets are changed with their next flight
+   */
+  async renewSets(inUse: (id: string) => boolean): Promise<void> {
+    const due = [...this.#held.values()].filter(({ object, manifest }) => {
+      return !inUse(object.id) && !this.#renewing.has(object.id) && this.#fleet.mustRenew(ownershipOf(manifest));
+    });
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      while (next < due.length) {
+        const claim = due[next++] as Claim;
+        const { id } = claim.object;
+        // It may have been opened while others were renewed.
+        if (inUse(id) || this.#renewing.has(id) || this.#held.get(id) !== claim) continue;
+        const renewing = this.#renewSet(claim).finally(() => this.#renewing.delete(id));
+        this.#renewing.set(id, renewing);
+        await renewing;
+      }
+    };
+    await Promise.all(Array.from({ length: this.#settings.TAKEOVER_CONCURRENCY }, worker));
+  }
+
+  async #renewSet(claim: Claim): Promise<void> {
+    const { object, manifest } = claim;
+    const replicas = this.#fleet.replicasFor(object);
+    if (replicas === undefined || manifest.destroyed) return;
+    const me = { session: this.#fleet.session, epoch: manifest.epoch };
+    const progress = { covered: manifest.seq, committed: manifest.seq };
+    const next = changeSet(ownershipOf(manifest), me, uuidv7(this.#world), replicas, progress);
+    if (next.kind === "refused") return this.forget(object);
+    try {
+      const renewed = await this.#write(object, withOwnership(manifest, next.record), claim.version);
+      if (renewed === undefined) this.forget(object);
+      else claim.advance(renewed.manifest, renewed.version);
+    } catch {
+      // It may land yet: under a higher epoch it meets nothing that counts.
+      this.forget(object);
+    }
+  }
+
+  async #tryClaim(object: ObjectIdentity, acceptLoss: boolean): Promise<Claim | undefined> {
     const keys = new ObjectKeys(object);
+    const { session } = this.#fleet;
     const found = this.#takePeeked(object) ?? (await this.#bucket.get(keys.manifest));
-    const rid = uuidv7(this.#world);
     const before = found && decodeManifest(object.id, found.bytes);
-    const isOurs = before?.owner === this.#session && !before.destroyed && !this.#mustRaise.has(object.id);
-    if (found && before && isOurs) return new Claim(object, before, found.version);
-    const next = before ? claimed(before, this.#session, rid) : firstManifest(object.id, this.#session, rid);
+    const replicas = this.#fleet.replicasFor(object);
+    if (found === undefined || before === undefined) {
+      const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
+      const claimed = await this.#write(object, first, undefined);
+      // Nobody can have left anything under a key that was never written.
+      if (claimed !== undefined) {
+        claimed.nextSweep = { kind: "rests", sinceMs: this.#world.clock.monotonicMs(), compactions: 0 };
+      }
+      return claimed;
+    }
+    if (this.#isServedHere(object, before)) return new Claim(object, before, found.version);
+    await this.#refuseLiveOwner(object, before);
+    const needed = answersNeeded(ownershipOf(before).quorum);
+    // No journal was told of anything that the bucket does not have: one write is the whole claim.
+    if (needed === 0 || before.replicas?.clean === true) {
+      return this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version);
+    }
+    return this.#claimWithTail(object, before, found.version, acceptLoss);
+  }
+
+  /** C1 to C4, for a record whose journals may hold released writes that the bucket does not have. */
+  async #claimWithTail(
+    object: ObjectIdentity,
+    before: Manifest,
+    version: Version,
+    acceptLoss: boolean,
+  ): Promise<Claim | undefined> {
+    const replicas = this.#fleet.replicasFor(object);
+    const { session } = this.#fleet;
+    if (replicas === undefined) throw needsFleet(object, before);
+    const view = { ownerLives: false, holds: false };
+    const first = claim(ownershipOf(before), session, uuidv7(this.#world), replicas, view);
+    assert(first.kind === "next", "a claim of what nobody holds");
+    const raised = await this.#write(object, withOwnership(before, first.record), version);
+    if (raised === undefined) return undefined;
+    const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
+    if (choice === undefined) return undefined;
+    const tail = tailOf(object, choice);
+    const content = withTail(raised.manifest, tail);
+    const me = { session, epoch: first.record.epoch };
+    const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);
+    assert(second.kind === "next", "CAS2 follows its own CAS1");
+    const next = withOwnership(content.manifest, second.record);
+    const beside = content.beside.map(({ entry, bytes }) => ({ key: raised.keys.segment(entry), bytes }));
+    return this.#write(object, next, raised.version, beside);
+  }
+
+  #promiseParts(acceptLoss: boolean): Parameters<typeof gatherPromises>[0] {
+    return { world: this.#world, settings: this.#settings, fleet: this.#fleet, acceptLoss };
+  }
+
+  /** The record names this session, which has completed that claim: forgotten meanwhile, it is taken up again. */
+  #isServedHere(object: ObjectIdentity, manifest: Manifest): boolean {
+    if (manifest.destroyed || this.#mustRaise.has(object.id)) return false;
+    return standing(ownershipOf(manifest), { session: this.#fleet.session, epoch: manifest.epoch }) === "serving";
+  }
+
+  /** @throws MoonportError `moved` */
+  async #refuseLiveOwner(object: ObjectIdentity, { owner, replicas }: Manifest): Promise<void> {
+    if (owner === this.#fleet.session || replicas?.clean === true) return;
+    if ((await this.#fleet.standing(owner)) === "dead") return;
+    const node = this.#fleet.nodeOf(owner);
+    throw MoonportError.of("moved", `${object.id} is owned by ${node ?? "another node"}`, {
+      object: object.id,
+      details: { session: owner, ...(node !== undefined && { node }) },
+    });
+  }
+
+  /** @returns undefined when another write came first */
+  async #write(
+    object: ObjectIdentity,
+    next: Manifest,
+    version: Version | undefined,
+    beside: NonNullable<ResolvableWrite["beside"]> = [],
+  ): Promise<Claim | undefined> {
     const write: ResolvableWrite = {
-      key: keys.manifest,
+      key: new ObjectKeys(object).manifest,
       bytes: encodeManifest(next),
-      condition: found === undefined ? { absent: true } : { version: found.version },
-      recognise: (bytes) => decodeManifest(object.id, bytes).rid === rid,
+      condition: version === undefined ? { absent: true } : { version },
+      recognise: (bytes) => decodeManifest(object.id, bytes).rid === next.rid,
+      beside,
     };
     const result = await this.#untilResolved(write);
     if (result.kind !== "landed") return undefined;
     this.#mustRaise.delete(object.id);
-    const claim = new Claim(object, next, result.version);
-    // Nobody can have left anything under a key that was never written.
-    if (before === undefined) {
-      claim.nextSweep = { kind: "rests", sinceMs: this.#world.clock.monotonicMs(), compactions: 0 };
-    }
-    return claim;
+    return new Claim(object, next, result.version);
   }
 
   /**
@@ -155,7 +352,7 @@ export class Claims {
   #takePeeked(object: ObjectIdentity): BucketObject | undefined {
     const peeked = this.#peeked.get(object.id);
     this.#peeked.delete(object.id);
-    return peeked && decodeManifest(object.id, peeked.bytes).owner !== this.#session ? peeked : undefined;
+    return peeked && decodeManifest(object.id, peeked.bytes).owner !== this.#fleet.session ? peeked : undefined;
   }
 
   #untilResolved(write: ResolvableWrite): Promise<ResolvedWrite> {
@@ -186,4 +383,28 @@ export class Claims {
       surplusBytes -= claim.inlineBytes;
     }
   }
+}
+
+function tailOf(object: ObjectIdentity, choice: Exclude<Awaited<ReturnType<typeof gatherPromises>>, undefined>): Tail {
+  switch (choice.kind) {
+    case "bucket":
+      return [];
+    case "tail":
+      return [...choice.entries].map(({ payload }) => payload);
+    case "own_file":
+    case "broken":
+      throw MoonportError.of("object_corrupt", `the tail of ${object.id} does not continue what the bucket holds`, {
+        object: object.id,
+        details: { ...choice },
+        hint: "the object is not served: writes are missing between the bucket and the journals",
+      });
+  }
+}
+
+function needsFleet(object: ObjectIdentity, { replicas }: Manifest): MoonportError {
+  const nodes = replicas?.set.map(({ node }) => node).join(", ");
+  return MoonportError.of("replicas_missing", `the last writes of ${object.id} may be in the journals of ${nodes}`, {
+    object: object.id,
+    hint: "this node runs alone: start it as a member of that fleet",
+  });
 }

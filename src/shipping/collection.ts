@@ -53,6 +53,7 @@ export function isLeftBehind(body: BodyName, standing: Pick<Manifest, "epoch" | 
 
 /** Whether a load makes a manifest that no longer names all that the one before did. */
 export function isCompaction(load: ObjectLoad): boolean {
+  if (load.carried === "record") return false;
   return load.carried !== "segment" || load.kept !== undefined;
 }
 

@@ -6,6 +6,7 @@
  * epoch could start again at 1. Values are immutable; the functions below make the next one.
  */
 import { crc32 } from "node:zlib";
+import type { Member, OwnershipRecord, ReplicaSet } from "../cluster/ownership.js";
 import { MoonportError } from "../errors.js";
 import type { SegmentName, SnapshotName } from "./layout.js";
 
@@ -33,6 +34,14 @@ export interface Position {
   readonly pageSize: number;
 }
 
+/** What many nodes add to an object's record (docs/cluster.md). */
+export interface ReplicaRecord extends ReplicaSet {
+  /** Epoch of the last claim that was completed. */
+  readonly tailEpoch: number;
+  /** Released by its owner: the bucket holds all of it, and nobody serves it. */
+  readonly clean: boolean;
+}
+
 export interface Manifest extends Position {
   readonly format: typeof MANIFEST_FORMAT;
   /** Object id, so that a manifest under a wrong key is noticed. */
@@ -49,13 +58,15 @@ export interface Manifest extends Position {
   readonly destroyed: boolean;
   /** Number of the last event of the lives before this one: numbers go on across destruction. */
   readonly eventLast: number;
+  /** Undefined where its owner was alone: then the bucket has everything that was ever released. */
+  readonly replicas: ReplicaRecord | undefined;
 }
 
 /** Content identity of a database without pages (wal/page-identity). */
 const EMPTY_IDENTITY = "0000000000000000";
 
-/** The first claim of a key that was never written. */
-export function firstManifest(object: string, owner: string, rid: string): Manifest {
+/** The first claim of a key that was never written. @param replicas undefined for an owner that is alone */
+export function firstManifest(object: string, owner: string, rid: string, replicas?: ReplicaSet): Manifest {
   return {
     format: MANIFEST_FORMAT,
     object,
@@ -70,12 +81,29 @@ export function firstManifest(object: string, owner: string, rid: string): Manif
     segments: [],
     destroyed: false,
     eventLast: 0,
+    replicas: replicas && { ...replicas, tailEpoch: 1, clean: false },
   };
 }
 
 /** The claim of an existing object: a higher epoch, the same content (E1). A tombstone comes to life empty. */
-export function claimed(manifest: Manifest, owner: string, rid: string): Manifest {
-  return { ...manifest, rid, owner, epoch: manifest.epoch + 1, destroyed: false };
+export function claimed(manifest: Manifest, owner: string, rid: string, replicas?: ReplicaSet): Manifest {
+  const epoch = manifest.epoch + 1;
+  const complete = replicas && { ...replicas, tailEpoch: epoch, clean: false };
+  return { ...manifest, rid, owner, epoch, destroyed: false, replicas: complete };
+}
+
+/** As the ownership protocol sees it: all but the content. */
+export function ownershipOf({ rid, epoch, owner, seq, replicas }: Manifest): OwnershipRecord {
+  const { tailEpoch, set, quorum, clean } = replicas ?? { ...ALONE, tailEpoch: epoch };
+  return { rid, epoch, owner, tailEpoch, set, quorum, covered: seq, clean };
+}
+
+const ALONE: Omit<ReplicaRecord, "tailEpoch"> = { set: [], quorum: { copies: 0, acksToLand: 0 }, clean: false };
+
+/** The same content under another record; what that one says of coverage must be what the content is. */
+export function withOwnership(manifest: Manifest, record: OwnershipRecord): Manifest {
+  const { rid, epoch, owner, tailEpoch, set, quorum, clean } = record;
+  return { ...manifest, rid, epoch, owner, replicas: { tailEpoch, set, quorum, clean } };
 }
 
 /** One more segment landed. @param kept of the segments before it; all by default, fewer when it is a merged one */
@@ -95,7 +123,10 @@ export function withSnapshot(manifest: Manifest, snapshot: SnapshotEntry, positi
   return { ...manifest, ...position, rid, snapshot, segments: [] };
 }
 
-/** The object ended: nothing is named any more; epoch, seq and event number stay. */
+/**
+ * The object ended: nothing is named any more; epoch, seq and event number stay. Nothing is committed after it, so it is a
+ * clean release at once (O4).
+ */
 export function tombstone(manifest: Manifest, seq: number, eventLast: number, rid: string): Manifest {
   return {
     ...manifest,
@@ -108,7 +139,19 @@ export function tombstone(manifest: Manifest, seq: number, eventLast: number, ri
     segments: [],
     destroyed: true,
     eventLast,
+    replicas: manifest.replicas && { ...manifest.replicas, clean: true },
   };
+}
+
+/** The same content: what stands beside it changes. */
+export function withRid(manifest: Manifest, rid: string): Manifest {
+  return { ...manifest, rid };
+}
+
+/** From now on other journals count. */
+export function withReplicas(manifest: Manifest, { set, quorum }: ReplicaSet): Manifest {
+  const { tailEpoch } = ownershipOf(manifest);
+  return { ...manifest, replicas: { set, quorum, tailEpoch, clean: manifest.replicas?.clean ?? false } };
 }
 
 /** Whether any content was ever covered and is still named. */
@@ -142,14 +185,30 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
 
 /** Everything but the segments, up to where their list begins. Written out by hand: it is made for each flight. */
 function headText({ object, rid, owner, snapshot, ...rest }: Omit<Manifest, "segments">): string {
-  const { format, epoch, seq, identity, pages, pageSize, destroyed, eventLast } = rest;
+  const { format, epoch, seq, identity, pages, pageSize, destroyed, eventLast, replicas } = rest;
+  const shared = replicas === undefined ? "" : replicasText(replicas);
   const base = snapshot === undefined ? "" : `"snapshot":[${snapshotText(snapshot)}],`;
   return (
     `{"format":${format},"object":${JSON.stringify(object)},"rid":${JSON.stringify(rid)},"epoch":${epoch},` +
     `"owner":${JSON.stringify(owner)},"seq":${seq},"identity":"${identity}","pages":${pages},"pageSize":${pageSize},` +
-    `"destroyed":${destroyed},"eventLast":${eventLast},${base}"segments":[`
+    `"destroyed":${destroyed},"eventLast":${eventLast},${shared}${base}"segments":[`
   );
 }
+
+/** Made anew only when the set changes: each flight writes it. */
+function replicasText(replicas: ReplicaRecord): string {
+  const known = replicaTexts.get(replicas);
+  if (known !== undefined) return known;
+  const { tailEpoch, set, quorum, clean } = replicas;
+  const members = JSON.stringify(set.map(({ node, journal }) => [node, journal]));
+  const text =
+    `"tailEpoch":${tailEpoch},"copies":${quorum.copies},"acksToLand":${quorum.acksToLand},"clean":${clean},` +
+    `"set":${members},`;
+  replicaTexts.set(replicas, text);
+  return text;
+}
+
+const replicaTexts = new WeakMap<ReplicaRecord, string>();
 
 function snapshotText({ epoch, seq, bytes, cutMs }: SnapshotEntry): string {
   return cutMs === undefined ? `${epoch},${seq},${bytes}` : `${epoch},${seq},${bytes},${cutMs}`;
@@ -241,6 +300,16 @@ export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
     if (body.length !== size) refuse(`a segment's body has ${body.length} bytes instead of ${size}`);
     return { epoch, fromSeq, toSeq, bytes: size, body };
   };
+  const memberOf = (value: unknown): Member => {
+    if (!Array.isArray(value) || value.length !== 2) return refuse("a member of its set has the wrong form");
+    return { node: text(value[0], "a node"), journal: text(value[1], "a journal") };
+  };
+  const replicasOf = (): ReplicaRecord => {
+    const set = Array.isArray(document.set) ? document.set.map(memberOf) : refuse("its set is missing");
+    const quorum = { copies: whole(document.copies, "copies"), acksToLand: whole(document.acksToLand, "acksToLand") };
+    if (set.length !== quorum.copies || quorum.acksToLand > quorum.copies) refuse("its set and its quorum do not fit");
+    return { tailEpoch: whole(document.tailEpoch, "tailEpoch"), set, quorum, clean: document.clean === true };
+  };
   const manifest: Manifest = {
     format: MANIFEST_FORMAT,
     object,
@@ -255,6 +324,7 @@ export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
     segments: Array.isArray(document.segments) ? document.segments.map(segmentOf) : refuse("segments are missing"),
     destroyed: document.destroyed === true,
     eventLast: whole(document.eventLast ?? 0, "eventLast"),
+    replicas: document.tailEpoch === undefined ? undefined : replicasOf(),
   };
   checkContiguous(manifest);
   return manifest;

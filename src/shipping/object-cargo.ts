@@ -13,8 +13,9 @@ import { ChangesSince } from "./changes-since.js";
 import type { Claim } from "./claims.js";
 import { type CompactionSettings, compactionOf, mergeIsFull } from "./compaction.js";
 import { hasContent, type Position } from "./manifest.js";
-import type { ObjectLoad, SegmentLoad, SnapshotBody, SnapshotLoad } from "./object-load.js";
+import type { ObjectLoad, RecordLoad, SegmentLoad, SnapshotLoad } from "./object-load.js";
 import type { Cargo, Taken } from "./shipper.js";
+import { encodeBundle } from "./wal/bundle.js";
 import { PageLedger } from "./wal/page-identity.js";
 import type { PageImages } from "./wal/page-image-cache.js";
 import { encodeSegment, type SegmentHead } from "./wal/segment.js";
@@ -33,7 +34,16 @@ export interface CargoParts {
   readonly images: PageImages;
   /** Last committed seq, asked in the tick of the cut. */
   readonly committedSeq: () => number;
+  /** Whether the record is to be written though nothing of the content changed. */
+  readonly recordOwed?: () => boolean;
+  /** Told of every segment as it is taken, by whoever took it: journals get each. */
+  readonly segmentTaken?: (load: SegmentLoad) => void;
 }
+
+export type TakenSegment =
+  | { readonly kind: "segment" | "nothing" }
+  /** Only a snapshot can carry it, and that goes to the bucket alone. */
+  | { readonly kind: "snapshot_owed" };
 
 type CapturedPages = Extract<Captured, { kind: "pages" }>;
 
@@ -46,9 +56,15 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   #takenIdentity: string;
   #cutMs = 0;
   readonly #changes: ChangesSince;
+  /** Taken for the journals, and in no load for the bucket yet; each continues the one before. */
+  #forBucket: SegmentLoad[] = [];
+  /** Whether any load has a base to continue. */
+  #hasBase: boolean;
   #end: { readonly toSeq: number; readonly eventLast: number } | undefined;
   /** A snapshot that must be taken once no transaction is open. */
   #snapshotOwed = false;
+  /** Of what was taken last the content is not known until a streamed snapshot has been read. */
+  #ledgerPending = false;
   /** A streamed snapshot reads the file: no checkpoint may change it meanwhile. */
   #fileHeld = false;
   /** Kept open until the database closes: closing a descriptor of its file would drop SQLite's locks on it. */
@@ -63,6 +79,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#takenSeq = manifest.seq;
     this.#takenIdentity = manifest.identity;
     this.#changes = new ChangesSince(manifest);
+    this.#hasBase = hasContent(manifest);
     this.#capture = new WalCapture(parts.world.folder, parts.database.path, {
       pageSize: PAGE_BYTES,
       changedBytesMax: parts.settings.OBJECT_FLIGHT_BYTES_MAX,
@@ -71,11 +88,24 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   }
 
   take(): Taken<ObjectLoad> {
-    this.#cutMs = Math.max(this.#cutMs, Math.floor(this.#parts.world.clock.wallMs()));
     if (this.#end !== undefined) {
+      this.#noteCut();
       return { kind: "load", load: { carried: "tombstone", bytes: 0, cutMs: this.#cutMs, ...this.#end } };
     }
-    const { database } = this.#parts;
+    const taken = this.takeSegment();
+    if (taken.kind === "snapshot_owed") {
+      if (this.#parts.database.inTransaction) return { kind: "after_transaction" };
+      return { kind: "load", load: this.#snapshot() };
+    }
+    const load = this.#forBucket.length === 0 ? this.#record() : (this.#compacted() ?? this.#bundle());
+    return load === undefined ? { kind: "nothing" } : { kind: "load", load };
+  }
+
+  /** What was committed since the last call, for the journals; the bucket gets it with the next {@link take}. */
+  takeSegment(): TakenSegment {
+    this.#noteCut();
+    if (this.#snapshotOwed || this.#ledgerPending) return { kind: "snapshot_owed" };
+    if (this.#end !== undefined) return { kind: "nothing" };
     const captured = this.#capture.capture();
     if (captured.kind === "pages") {
       this.#ledger.apply(captured.pages, captured.finalPages);
@@ -84,11 +114,18 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     if (captured.kind === "nothing" && this.#parts.committedSeq() === this.#takenSeq) return { kind: "nothing" };
     if (this.#mustSnapshot(captured)) {
       this.#snapshotOwed = true;
-      if (database.inTransaction) return { kind: "after_transaction" };
-      return { kind: "load", load: this.#snapshot() };
+      return { kind: "snapshot_owed" };
     }
     assert(captured.kind === "pages", "a segment without pages");
-    return { kind: "load", load: this.#compacted(captured) ?? this.#segment(captured) };
+    const load = this.#segment(captured);
+    this.#forBucket.push(load);
+    this.#parts.segmentTaken?.(load);
+    return { kind: "segment" };
+  }
+
+  /** Of an object the times of its loads never go back, whatever the clock does. */
+  #noteCut(): void {
+    this.#cutMs = Math.max(this.#cutMs, Math.floor(this.#parts.world.clock.wallMs()));
   }
 
   /** The object ends at `toSeq`: the next load is its tombstone. */
@@ -129,14 +166,13 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
 
   #mustSnapshot(captured: Captured): boolean {
     // Commits that left nothing in the WAL mean that the WAL is not what it was.
-    if (this.#snapshotOwed || captured.kind !== "pages") return true;
+    if (captured.kind !== "pages") return true;
     // The first segment of an object is its base: it must hold every page.
-    const isBase = !hasContent(this.#parts.claim.manifest);
-    return isBase && captured.pages.size !== captured.finalPages;
+    return !this.#hasBase && captured.pages.size !== captured.finalPages;
   }
 
   /** What makes history short again where it has grown long; nothing where the file is in use or takes no checkpoint. */
-  #compacted(captured: CapturedPages): ObjectLoad | undefined {
+  #compacted(): ObjectLoad | undefined {
     const { claim, database, settings } = this.#parts;
     if (!this.#connectionUsable || this.#fileHeld || database.inTransaction) return undefined;
     const history = {
@@ -149,18 +185,18 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     if (how === "none") return undefined;
     if (how === "snapshot" && this.#isSmall()) return this.#snapshot();
     if (this.#checkpoint() !== "settled") return undefined;
-    return how === "merge" ? this.#merged(captured) : this.#snapshot();
+    return how === "merge" ? this.#merged() : this.#snapshot();
   }
 
   /** In place of the segments since the base: every page changed since, as it stands in the file right after a checkpoint. */
-  #merged(captured: CapturedPages): SegmentLoad {
-    const { claim, images, settings } = this.#parts;
+  #merged(): SegmentLoad {
+    const { claim, settings } = this.#parts;
+    this.#forBucket = [];
     const { seq, identity, kept } = this.#changes;
     const position = this.#positionAt(this.#parts.committedSeq());
     const pages = this.#readPages(this.#changes.within(position.pages));
     const head = { ...this.#headAt(position), fromSeq: seq + 1, identityBefore: identity };
     const body = encodeSegment(head, pages);
-    images.shipped(captured.pages, captured.finalPages);
     this.#noteTaken(position);
     if (mergeIsFull(pages.size * PAGE_BYTES, settings)) this.#changes.restart(position, kept + 1);
     const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };
@@ -216,10 +252,29 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return { carried: "segment", toSeq: head.toSeq, bytes: body.length, cutMs: this.#cutMs, entry, position, body };
   }
 
+  /** The segments that the journals have, as one. */
+  #bundle(): SegmentLoad {
+    const segments = this.#forBucket;
+    this.#forBucket = [];
+    const first = segments[0] as SegmentLoad;
+    if (segments.length === 1) return first;
+    const last = segments.at(-1) as SegmentLoad;
+    const body = encodeBundle(segments.map((segment) => segment.body));
+    const entry = { ...last.entry, fromSeq: first.entry.fromSeq, bytes: body.length };
+    return { ...last, bytes: body.length, entry, body };
+  }
+
+  #record(): RecordLoad | undefined {
+    if (this.#parts.recordOwed?.() !== true) return undefined;
+    return { carried: "record", toSeq: this.#takenSeq, bytes: 0, cutMs: this.#cutMs };
+  }
+
   #snapshot(): SnapshotLoad {
+    const isLedgerKnown = !this.#snapshotOwed;
     this.#snapshotOwed = false;
+    this.#forBucket = [];
     this.#parts.images.drop();
-    return this.#isSmall() ? this.#wholeSnapshot() : this.#streamedSnapshot();
+    return this.#isSmall() ? this.#wholeSnapshot() : this.#streamedSnapshot(isLedgerKnown);
   }
 
   #isSmall(): boolean {
@@ -230,9 +285,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     const bytes = this.#parts.database.serialize();
     this.#capture.startAfterSnapshot();
     this.#ledger = PageLedger.ofBytes(bytes, PAGE_BYTES);
-    const position = this.#positionAt(this.#parts.committedSeq());
-    this.#noteTaken(position);
-    this.#changes.restart(position, 0);
+    const position = this.#startAt(this.#parts.committedSeq());
     this.#checkpointIfLong();
     return {
       carried: "snapshot",
@@ -245,32 +298,38 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     };
   }
 
-  /** The file itself, right after a checkpoint: as long as none follows, commits go to the WAL and the file stands still. */
-  #streamedSnapshot(): SnapshotLoad {
+  /**
+   * The file itself, right after a checkpoint: as long as none follows, commits go to the WAL and the file stands still.
+   * @param isLedgerKnown whether the ledger is of what the file holds; else it is made while the file is read, and until then
+   * nothing else can be taken
+   */
+  #streamedSnapshot(isLedgerKnown: boolean): SnapshotLoad {
     this.#capture.startAfterSnapshot();
     assert(this.#checkpoint() === "settled", "a snapshot must be taken and the file cannot be checkpointed");
     this.#fileHeld = true;
     const toSeq = this.#parts.committedSeq();
-    this.#takenSeq = toSeq;
     const file = this.#databaseFile();
     const bytes = file.sizeBytes();
-    let position: Position | undefined;
-    const body: SnapshotBody = {
-      kind: "stream",
-      parts: () =>
-        this.#readParts(file, bytes, this.#parts.settings.SNAPSHOT_PART_BYTES, (ledger) => {
-          this.#ledger = ledger;
-          position = this.#positionAt(toSeq);
-          this.#noteTaken(position);
-          this.#changes.restart(position, 0);
-        }),
+    let position = isLedgerKnown ? this.#startAt(toSeq) : undefined;
+    this.#ledgerPending = !isLedgerKnown;
+    const wasRead = (ledger: PageLedger): void => {
+      if (position !== undefined) {
+        assert(ledger.identity() === position.identity, "the file of an object is not what its ledger says");
+        return;
+      }
+      this.#ledger = ledger;
+      this.#ledgerPending = false;
+      position = this.#startAt(toSeq);
     };
     return {
       carried: "snapshot",
       toSeq,
       bytes,
       cutMs: this.#cutMs,
-      body,
+      body: {
+        kind: "stream",
+        parts: () => this.#readParts(file, bytes, this.#parts.settings.SNAPSHOT_PART_BYTES, wasRead),
+      },
       position: () => {
         assert(position !== undefined, "the position of a streamed snapshot before its end");
         return position;
@@ -279,6 +338,14 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
         this.#fileHeld = false;
       },
     };
+  }
+
+  /** A snapshot at `seq`: what follows continues it. */
+  #startAt(seq: number): Position {
+    const position = this.#positionAt(seq);
+    this.#noteTaken(position);
+    this.#changes.restart(position, 0);
+    return position;
   }
 
   async *#readParts(
@@ -305,6 +372,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   }
 
   #noteTaken(position: Position): void {
+    this.#hasBase = true;
     this.#takenSeq = position.seq;
     this.#takenIdentity = position.identity;
   }

@@ -36,4 +36,9 @@ export interface TombstoneLoad extends CutLoad {
   readonly eventLast: number;
 }
 
-export type ObjectLoad = SegmentLoad | SnapshotLoad | TombstoneLoad;
+/** Nothing of the content: the record alone changes, to name another set of journals. */
+export interface RecordLoad extends CutLoad {
+  readonly carried: "record";
+}
+
+export type ObjectLoad = SegmentLoad | SnapshotLoad | TombstoneLoad | RecordLoad;

@@ -1,7 +1,7 @@
 /** How long to wait before a flight that failed is tried again: the back-off, and at least what the bucket asks for. */
 import { MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
-import { backoffMs } from "./backoff.js";
+import { backoffMs } from "../world/backoff.js";
 
 export type RetrySettings = Pick<
   Settings,

@@ -22,13 +22,14 @@ import type { Timer, World } from "../world/world.js";
 import { GateQueue, type GateWaiter } from "./gate-queue.js";
 import type { Permit, PermitPool } from "./permits.js";
 import { type RetrySettings, retryPauseMs } from "./retry-pause.js";
+import type { Shipping, ShippingState } from "./shipping.js";
 
 /** What one flight carries. */
 export interface Load {
   /** Last seq it covers. */
   readonly toSeq: number;
   readonly bytes: number;
-  readonly carried: "segment" | "snapshot" | "tombstone";
+  readonly carried: "segment" | "snapshot" | "tombstone" | "record";
 }
 
 export type Taken<L extends Load> =
@@ -84,8 +85,6 @@ type Phase<L extends Load> =
   | { readonly kind: "stopped"; readonly flight: Flight<L> }
   | { readonly kind: "ended"; readonly cause: Error };
 
-export type ShippingState = "idle" | "flying" | "backing_off" | "stopped";
-
 type ShipperSettings = Pick<Settings, "OBJECT_ACK_GATE_MS" | "OBJECT_SHIP_FAILURES_MAX"> & RetrySettings;
 
 /** How long a flight may be held back so that more writes ride along. */
@@ -110,7 +109,7 @@ export interface ShipperParts<L extends Load> {
   readonly events: ShipperEvents<L>;
 }
 
-export class Shipper<L extends Load> {
+export class Shipper<L extends Load> implements Shipping {
   readonly #parts: ShipperParts<L>;
   readonly #gate: GateQueue;
   #phase: Phase<L> = { kind: "idle" };
@@ -129,6 +128,10 @@ export class Shipper<L extends Load> {
   /** Nothing dirty, nothing flying: what a reader sees now is durable. */
   get clean(): boolean {
     return this.#oldestUntakenMs === undefined && this.#phase.kind === "idle";
+  }
+
+  get durable(): boolean {
+    return this.clean;
   }
 
   get waiting(): number {
@@ -160,14 +163,12 @@ export class Shipper<L extends Load> {
     }
   }
 
-  /** The task committed a write. */
   committed(): void {
     this.#oldestUntakenMs ??= this.#parts.world.clock.monotonicMs();
     if (this.#phase.kind === "held" && this.#parts.hold?.isFull() === true) this.#letGo(this.#phase.timer);
     this.#wake();
   }
 
-  /** The write gate: `waiter` is released by the flight that covers everything committed so far (G2). */
   ticket(waiter: GateWaiter): void {
     if (this.#phase.kind === "ended") return waiter.fail(this.#phase.cause);
     this.#gate.wait(this.#coveringFlight(), waiter);
@@ -175,18 +176,20 @@ export class Shipper<L extends Load> {
     this.#wake();
   }
 
-  /** The read gate: at once when clean, else behind the flight that carries the rest. Re-arms a stopped shipper. */
   readGate(waiter: GateWaiter): void {
     if (this.clean) waiter.release();
     else this.ticket(waiter);
   }
 
-  /** One more try of a flight that was given up for now, by itself: nobody need come for it. */
+  /** What is held back leaves now. */
+  hurry(): void {
+    if (this.#phase.kind === "held") this.#letGo(this.#phase.timer);
+  }
+
   tryAgain(): void {
     if (this.#phase.kind === "stopped") void this.#retry(this.#phase.flight);
   }
 
-  /** The object's transaction is over; a cut that waited for it can be made. */
   transactionEnded(): void {
     if (this.#phase.kind !== "after_transaction") return;
     const { permit } = this.#phase;
@@ -194,7 +197,6 @@ export class Shipper<L extends Load> {
     this.#depart(permit);
   }
 
-  /** Resolves when clean; rejects when shipping stopped or broke before that. Re-arms a stopped shipper. */
   drain(): Promise<void> {
     if (this.clean) return Promise.resolve();
     if (this.#phase.kind === "ended") return Promise.reject(this.#phase.cause);
@@ -205,7 +207,6 @@ export class Shipper<L extends Load> {
     return drained.promise;
   }
 
-  /** Ends it: no further try, every waiter fails with `cause`. Idempotent. */
   end(cause: Error): void {
     if (this.#phase.kind === "ended") return;
     if (this.#phase.kind === "backing_off" || this.#phase.kind === "held") this.#phase.timer.cancel();

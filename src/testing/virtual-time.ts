@@ -19,9 +19,17 @@ export class VirtualTime {
   /** Kept sorted by (dueMs, order). */
   readonly #timers: Due[] = [];
   #ready: (Due | undefined)[] = [];
+  #steps = 0;
+  /** By the number of the step before which they run. */
+  readonly #atSteps = new Map<number, (() => void)[]>();
 
   get nowMs(): number {
     return this.#nowMs;
+  }
+
+  /** Timers that have not run yet: what a program leaves behind when it has stopped. */
+  get pendingTimers(): number {
+    return this.#timers.length;
   }
 
   after(delayMs: number, run: () => void): Timer {
@@ -46,6 +54,21 @@ export class VirtualTime {
     };
   }
 
+  /** Runs `run` between two callbacks, after `count` more of them: as a crash comes, at any point. */
+  afterSteps(count: number, run: () => void): void {
+    const step = this.#steps + count + 1;
+    const others = this.#atSteps.get(step);
+    if (others === undefined) this.#atSteps.set(step, [run]);
+    else others.push(run);
+  }
+
+  #step(): void {
+    const due = this.#atSteps.get(++this.#steps);
+    if (due === undefined) return;
+    this.#atSteps.delete(this.#steps);
+    for (const run of due) run();
+  }
+
   /** Runs whatever is ready now, and what that makes ready, until only timers are left. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < TURNS_MAX; turn++) {
@@ -56,6 +79,7 @@ export class VirtualTime {
       // One at a time: what an earlier callback cancels or resolves must be seen by a later one.
       for (const [index, due] of ready.entries()) {
         if (ready[index] === undefined) continue;
+        this.#step();
         due?.run();
         await drainMicrotasks();
       }
@@ -86,6 +110,7 @@ export class VirtualTime {
     for (let next = this.#timers[0]; next !== undefined && next.dueMs <= targetMs; next = this.#timers[0]) {
       this.#timers.shift();
       this.#nowMs = Math.max(this.#nowMs, next.dueMs);
+      this.#step();
       next.run();
       await this.settle();
     }

@@ -1,18 +1,20 @@
 /**
  * A world for a node under test: virtual time, seeded randomness, a real folder that can be taken away.
  *
- * `crash()` is what the power cut is to a machine: from that moment the old world throws {@link WorldRevoked} at every
- * touch, its timers never fire, and the files go on in the next world exactly as they stood (copied before the databases
- * are closed, because closing one checkpoints it).
+ * `crash()` is the end of a process: from that moment the old world throws {@link WorldRevoked} at every touch, its timers
+ * never fire, and the files go on in the next world exactly as they stood (copied before the databases are closed, because
+ * closing one checkpoints it). `powerCut()` is the end of a machine: files lose of what was not synced whatever a disk may
+ * lose (unsynced-writes).
  */
 import fs from "node:fs";
 import path from "node:path";
 import type { Database } from "better-sqlite3";
-import type { FileHandle, FileStat, Folder, FolderLock } from "../world/folder.js";
+import type { FileHandle, FileStat, Folder, FolderLock, OpenMode } from "../world/folder.js";
 import { type Logger, silentLogger } from "../world/logger.js";
 import { RealFolder } from "../world/real-folder.js";
-import type { Clock, Random, Timers, World } from "../world/world.js";
+import { type Clock, type Random, sleep, type Timer, type Timers, type World, yieldTurn } from "../world/world.js";
 import { SeededRandom } from "./seeded-random.js";
+import { UnsyncedWrites } from "./unsynced-writes.js";
 import type { VirtualTime } from "./virtual-time.js";
 
 /** What pending code of a crashed node runs into. */
@@ -31,6 +33,10 @@ export interface VirtualWorldOptions {
   readonly log?: Logger;
   /** Wall clock at virtual time 0. */
   readonly epochWallMs?: number;
+  /** How fast this world's monotonic clock runs, and its timers with it. Default 1. */
+  readonly monotonicRate?: number;
+  /** How long a flush of a file or of a directory takes; default 0, the next turn. */
+  readonly diskSyncMs?: number;
 }
 
 const DEFAULT_WALL_MS = Date.UTC(2026, 0, 1);
@@ -46,14 +52,24 @@ export class VirtualWorld implements World {
   /** Passes at each look at the monotonic clock, as if running code took time: long Lua calls then come in slices. */
   lookCostMs = 0;
   readonly #options: VirtualWorldOptions;
+  readonly #unsynced: UnsyncedWrites;
   #revoked = false;
+  /** What waits for the process to go on, while it is stopped. */
+  #stopped: { readonly timers: (() => void)[]; readonly answers: (() => void)[] } | undefined;
 
-  constructor(options: VirtualWorldOptions) {
+  constructor(options: VirtualWorldOptions, unsynced = new UnsyncedWrites()) {
     this.#options = options;
+    this.#unsynced = unsynced;
     const { time } = options;
     const live = (): void => this.#assertLive();
-    const guarded = (run: () => void) => (): void => {
-      if (!this.#revoked) run();
+    const { monotonicRate = 1 } = options;
+    const guarded = (run: () => void): (() => void) => {
+      const whenRunning = (): void => {
+        if (this.#revoked) return;
+        if (this.#stopped === undefined) run();
+        else this.#stopped.timers.push(whenRunning);
+      };
+      return whenRunning;
     };
     this.clock = {
       wallMs: () => {
@@ -63,17 +79,17 @@ export class VirtualWorld implements World {
       monotonicMs: () => {
         live();
         if (this.lookCostMs > 0) time.pass(this.lookCostMs);
-        return time.nowMs;
+        return time.nowMs * monotonicRate;
       },
     };
     this.timers = {
       after: (delayMs, run) => {
         live();
-        return time.after(delayMs, guarded(run));
+        return this.#cancellable((callback) => time.after(delayMs / monotonicRate, guarded(callback)), run);
       },
       soon: (run) => {
         live();
-        return time.soon(guarded(run));
+        return this.#cancellable((callback) => time.soon(guarded(callback)), run);
       },
     };
     const random = new SeededRandom(options.seed ?? 1);
@@ -87,8 +103,37 @@ export class VirtualWorld implements World {
         return random.bytes(count);
       },
     };
-    this.folder = new RevocableFolder(new RealFolder(options.root), live);
+    const diskSync = (): Promise<void> =>
+      options.diskSyncMs === undefined ? yieldTurn(this) : sleep(this, options.diskSyncMs);
+    this.folder = new RevocableFolder(new RealFolder(options.root), { assertLive: live, diskSync, unsynced });
     this.log = options.log ?? silentLogger;
+  }
+
+  /** Stops the process, as SIGSTOP does: clocks go on, what falls due waits. Idempotent. */
+  stopProcess(): void {
+    this.#stopped ??= { timers: [], answers: [] };
+  }
+
+  /**
+   * It goes on, and runs what has waited.
+   * @param first a process that was stopped while it waited for answers takes those before it looks at its timers
+   */
+  continueProcess(first: "timers" | "answers" = "timers"): void {
+    const { timers, answers } = this.#stopped ?? { timers: [], answers: [] };
+    this.#stopped = undefined;
+    const waiting = first === "timers" ? [...timers, ...answers] : [...answers, ...timers];
+    for (const run of waiting) this.#options.time.soon(run);
+  }
+
+  /** Resolves when the process runs: for answers that come to it from outside. */
+  async running(): Promise<void> {
+    for (let stopped = this.#stopped; stopped !== undefined; stopped = this.#stopped) {
+      await new Promise<void>((resolve) => void stopped?.answers.push(resolve));
+    }
+  }
+
+  get isStopped(): boolean {
+    return this.#stopped !== undefined;
   }
 
   get revoked(): boolean {
@@ -97,13 +142,16 @@ export class VirtualWorld implements World {
 
   /** Ends this world and returns the next one, over the files as they stood. The old folder is removed. */
   crash(seed = (this.#options.seed ?? 1) + 1): VirtualWorld {
-    const { root } = this.#options;
-    const next = fs.mkdtempSync(path.join(path.dirname(root), "after-crash-"));
-    if (fs.existsSync(root)) fs.cpSync(root, next, { recursive: true });
-    this.#revoked = true;
-    this.folder.closeDatabases();
-    fs.rmSync(root, { recursive: true, force: true });
-    return new VirtualWorld({ ...this.#options, root: next, seed });
+    const root = this.#handOver();
+    this.#unsynced.processEnded();
+    return new VirtualWorld({ ...this.#options, root, seed }, this.#unsynced);
+  }
+
+  /** As {@link crash}, and the disk loses a part, by `seed`, of what was not synced. */
+  powerCut(seed = (this.#options.seed ?? 1) + 1): VirtualWorld {
+    const root = this.#handOver();
+    this.#unsynced.cut(root, new SeededRandom(seed));
+    return new VirtualWorld({ ...this.#options, root, seed });
   }
 
   /** Ends this world for good: as {@link crash}, with nothing after it. The folder is removed. */
@@ -113,24 +161,55 @@ export class VirtualWorld implements World {
     fs.rmSync(this.#options.root, { recursive: true, force: true });
   }
 
+  /** Also when it has fallen due and waits for the process to go on. */
+  #cancellable(plan: (callback: () => void) => Timer, run: () => void): Timer {
+    let isCancelled = false;
+    const timer = plan(() => {
+      if (!isCancelled) run();
+    });
+    return {
+      cancel: () => {
+        isCancelled = true;
+        timer.cancel();
+      },
+    };
+  }
+
+  /** @returns where the files go on */
+  #handOver(): string {
+    const { root } = this.#options;
+    const next = fs.mkdtempSync(path.join(path.dirname(root), "after-crash-"));
+    if (fs.existsSync(root)) fs.cpSync(root, next, { recursive: true });
+    this.#revoked = true;
+    this.folder.closeDatabases();
+    fs.rmSync(root, { recursive: true, force: true });
+    return next;
+  }
+
   #assertLive(): void {
     if (this.#revoked) throw new WorldRevoked();
   }
 }
 
+interface FolderParts {
+  readonly assertLive: () => void;
+  readonly diskSync: () => Promise<void>;
+  readonly unsynced: UnsyncedWrites;
+}
+
 /** A folder whose every operation first asks whether its world still stands; it can also fail chosen operations. */
 export class RevocableFolder implements Folder {
   readonly #inner: Folder;
-  readonly #assertLive: () => void;
+  readonly #parts: FolderParts;
   readonly #databases = new Set<Database>();
   /** Held here, so that no lock is let go by the garbage collector in the middle of a copy. */
   readonly #locks = new Set<FolderLock>();
   /** Called before each operation with its name and path; a throw is that operation's failure. */
   intercept: ((operation: string, path: string) => void) | undefined;
 
-  constructor(inner: Folder, assertLive: () => void) {
+  constructor(inner: Folder, parts: FolderParts) {
     this.#inner = inner;
-    this.#assertLive = assertLive;
+    this.#parts = parts;
   }
 
   closeDatabases(): void {
@@ -161,6 +240,7 @@ export class RevocableFolder implements Folder {
 
   remove(file: string): void {
     this.#before("remove", file);
+    this.#parts.unsynced.removing(file, () => this.#inner.readFile(file) ?? new Uint8Array(0));
     this.#inner.remove(file);
   }
 
@@ -171,6 +251,7 @@ export class RevocableFolder implements Folder {
 
   rename(from: string, to: string): void {
     this.#before("rename", from);
+    this.#parts.unsynced.renaming(from, to, this.#inner.readFile(to));
     this.#inner.rename(from, to);
   }
 
@@ -184,9 +265,37 @@ export class RevocableFolder implements Folder {
     return this.#inner.stat(file);
   }
 
-  open(file: string, mode: "read" | "write"): FileHandle {
+  open(file: string, mode: OpenMode): FileHandle {
     this.#before("open", file);
+    if (mode === "read") return this.#guarded(file, this.#inner.open(file, mode));
+    const existed = this.#inner.stat(file) !== undefined;
     const handle = this.#inner.open(file, mode);
+    this.#parts.unsynced.opened(file, handle, existed);
+    return this.#followed(file, this.#guarded(file, handle), handle);
+  }
+
+  async flushDirectory(file: string): Promise<void> {
+    const synced = this.#parts.unsynced.syncingNames(file);
+    await this.#parts.diskSync();
+    this.#before("flushDirectory", file);
+    synced();
+  }
+
+  openDatabase(file: string, options?: { readonly readonly?: boolean; readonly mustExist?: boolean }): Database {
+    this.#before("openDatabase", file);
+    const database = this.#inner.openDatabase(file, options);
+    this.#databases.add(database);
+    return database;
+  }
+
+  lock(file: string): FolderLock {
+    this.#before("lock", file);
+    const lock = this.#inner.lock(file);
+    this.#locks.add(lock);
+    return lock;
+  }
+
+  #guarded(file: string, handle: FileHandle): FileHandle {
     const before = (operation: string): void => this.#before(operation, file);
     return {
       read(target, offset, length, position) {
@@ -209,26 +318,55 @@ export class RevocableFolder implements Folder {
         before("sync");
         handle.sync();
       },
+      async flush() {
+        before("flush");
+        await handle.flush();
+      },
       close: () => handle.close(),
     };
   }
 
-  openDatabase(file: string, options?: { readonly readonly?: boolean; readonly mustExist?: boolean }): Database {
-    this.#before("openDatabase", file);
-    const database = this.#inner.openDatabase(file, options);
-    this.#databases.add(database);
-    return database;
-  }
-
-  lock(file: string): FolderLock {
-    this.#before("lock", file);
-    const lock = this.#inner.lock(file);
-    this.#locks.add(lock);
-    return lock;
+  /** @param handle tells what stands in the file, beside all that may fail */
+  #followed(file: string, guarded: FileHandle, handle: FileHandle): FileHandle {
+    const { unsynced, diskSync } = this.#parts;
+    const before = (operation: string): void => this.#before(operation, file);
+    return {
+      ...guarded,
+      write(source, position) {
+        unsynced.changing(file, handle, position, position + source.length);
+        guarded.write(source, position);
+      },
+      truncate(sizeBytes) {
+        unsynced.changing(file, handle, sizeBytes, handle.sizeBytes());
+        guarded.truncate(sizeBytes);
+      },
+      sync() {
+        const syncing = unsynced.syncing(file, handle);
+        let failed = true;
+        try {
+          guarded.sync();
+          failed = false;
+        } finally {
+          syncing.end(failed);
+        }
+      },
+      /** The disk itself is not asked: what a cut may take is on the account, not on the disk of the machine that tests. */
+      async flush() {
+        const syncing = unsynced.syncing(file, handle);
+        await diskSync();
+        let failed = true;
+        try {
+          before("flush");
+          failed = false;
+        } finally {
+          syncing.end(failed);
+        }
+      },
+    };
   }
 
   #before(operation: string, file: string): void {
-    this.#assertLive();
+    this.#parts.assertLive();
     this.intercept?.(operation, file);
   }
 }

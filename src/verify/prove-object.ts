@@ -10,14 +10,15 @@ import type { BucketObject, BucketReader } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
-import { backoffMs } from "../shipping/backoff.js";
 import type { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest, hasContent, type Manifest } from "../shipping/manifest.js";
 import { removeLocalFile } from "../shipping/open-file.js";
 import { readAhead } from "../shipping/read-ahead.js";
 import { DatabaseAssembler } from "../shipping/wal/assemble.js";
+import { segmentsOf } from "../shipping/wal/bundle.js";
 import { decodeSegment } from "../shipping/wal/segment.js";
 import { ObjectDatabase } from "../store/object-database.js";
+import { backoffMs } from "../world/backoff.js";
 import { sleep, type World } from "../world/world.js";
 
 export interface ProofParts {
@@ -257,7 +258,10 @@ class Reading {
 
   /** A snapshot has no checksum of its own: a sound segment that was made over another content shows that it is the damaged one. */
   #checkBase(assembler: DatabaseAssembler, { snapshot }: Manifest, first: Uint8Array): void {
-    const { fromSeq, identityBefore } = decodeSegment(first, "the first segment behind it");
+    const { fromSeq, identityBefore } = decodeSegment(
+      segmentsOf(first)[0] as Uint8Array,
+      "the first segment behind it",
+    );
     if (snapshot?.seq !== fromSeq - 1 || identityBefore === assembler.identity) return;
     this.#key = this.#keys.snapshot(snapshot);
     throw this.#corrupt(`its content is ${assembler.identity}, and what follows was made over ${identityBefore}`);

@@ -8,6 +8,7 @@
 import type { BucketReader } from "../bucket/bucket.js";
 import { PROBE_PREFIX } from "../bucket/probe.js";
 import type { ObjectIdentity } from "../identity.js";
+import { NODES_PREFIX } from "../membership/node-record.js";
 import {
   classPrefix,
   FLEET_KEY,
@@ -159,7 +160,8 @@ function isPastKey(keys: ObjectKeys, key: string): boolean {
 
 function isKnown(key: string): boolean {
   // A start that is under way has keys under the probe's prefix.
-  return key === FLEET_KEY || key === PROBE_KEY || key.startsWith(POISON_PREFIX) || key.startsWith(PROBE_PREFIX);
+  if (key === FLEET_KEY || key === PROBE_KEY) return true;
+  return [POISON_PREFIX, PROBE_PREFIX, NODES_PREFIX].some((prefix) => key.startsWith(prefix));
 }
 
 function prefixOf(scope: Scope): string {

@@ -1,8 +1,9 @@
 /**
  * The one way to the disk: a folder, addressed by relative paths with forward slashes.
  *
- * All operations are synchronous: they touch the page cache, SQLite is synchronous anyway, and a caller that moves many
- * bytes does so in bounded steps with {@link yieldTurn} between. Every failure is a MoonportError (`storage_full`,
+ * Operations are synchronous: they touch the page cache, SQLite is synchronous anyway, and a caller that moves many
+ * bytes does so in bounded steps with {@link yieldTurn} between. Only those that wait for the disk itself have a form that
+ * does not hold up the loop (`flush`, `flushDirectory`). Every failure is a MoonportError (`storage_full`,
  * `storage_readonly`, `storage_failed`) that names the operation and the path.
  */
 import type { Database } from "better-sqlite3";
@@ -23,8 +24,16 @@ export interface FileHandle {
   truncate(sizeBytes: number): void;
   /** Flushes data to the disk (fdatasync). */
   sync(): void;
+  /**
+   * The same beside the loop: what was written before the call is on the disk when it resolves. One at a time, and `close`
+   * comes after it.
+   */
+  flush(): Promise<void>;
   close(): void;
 }
+
+/** `read` and `update` refuse a missing file; `write` creates it or empties it. */
+export type OpenMode = "read" | "write" | "update";
 
 export interface FolderLock {
   release(): void;
@@ -45,8 +54,9 @@ export interface Folder {
   /** Names in a directory; empty when it is not there. */
   list(path: string): string[];
   stat(path: string): FileStat | undefined;
-  /** @param mode `read` refuses a missing file; `write` creates or truncates. */
-  open(path: string, mode: "read" | "write"): FileHandle;
+  open(path: string, mode: OpenMode): FileHandle;
+  /** The names in a directory are on the disk when it resolves: a new file's own `sync` does not promise that it is found. */
+  flushDirectory(path: string): Promise<void>;
   openDatabase(path: string, options?: { readonly readonly?: boolean; readonly mustExist?: boolean }): Database;
   /** Holds `path` against every other process until released or until this one dies. @throws `folder_locked` */
   lock(path: string): FolderLock;

@@ -4,7 +4,9 @@ import path from "node:path";
 import SqliteDatabase, { type Database } from "better-sqlite3";
 import { MoonportError } from "../errors.js";
 import { makeDirectory } from "./directories.js";
-import { type FileHandle, type FileStat, type Folder, type FolderLock, storageError } from "./folder.js";
+import { type FileHandle, type FileStat, type Folder, type FolderLock, type OpenMode, storageError } from "./folder.js";
+
+const OPEN_FLAGS: Readonly<Record<OpenMode, string>> = { read: "r", write: "w+", update: "r+" };
 
 export class RealFolder implements Folder {
   readonly #root: string;
@@ -56,8 +58,18 @@ export class RealFolder implements Folder {
     });
   }
 
-  open(relative: string, mode: "read" | "write"): FileHandle {
-    return this.#do("open", relative, (file) => new RealFile(file, fs.openSync(file, mode === "read" ? "r" : "w+")));
+  open(relative: string, mode: OpenMode): FileHandle {
+    return this.#do("open", relative, (file) => new RealFile(file, fs.openSync(file, OPEN_FLAGS[mode])));
+  }
+
+  async flushDirectory(relative: string): Promise<void> {
+    const file = this.absolute(relative);
+    const descriptor = this.#do("open", relative, () => fs.openSync(file, "r"));
+    try {
+      await settled("sync", file, (done) => fs.fsync(descriptor, done));
+    } finally {
+      fs.closeSync(descriptor);
+    }
   }
 
   openDatabase(relative: string, options: { readonly?: boolean; mustExist?: boolean } = {}): Database {
@@ -131,6 +143,10 @@ class RealFile implements FileHandle {
     this.#do("sync", () => fs.fdatasyncSync(this.#descriptor));
   }
 
+  flush(): Promise<void> {
+    return settled("sync", this.#path, (done) => fs.fdatasync(this.#descriptor, done));
+  }
+
   close(): void {
     fs.closeSync(this.#descriptor);
   }
@@ -142,6 +158,12 @@ class RealFile implements FileHandle {
       throw storageError(operation, this.#path, cause);
     }
   }
+}
+
+function settled(operation: string, file: string, start: (done: (error: Error | null) => void) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    start((error) => (error === null ? resolve() : reject(storageError(operation, file, error))));
+  });
 }
 
 function ifThere<T>(action: () => T): T | undefined {

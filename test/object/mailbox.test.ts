@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MoonportError } from "../../src/errors.js";
-import { Deadlines, LOOK_STEP_MS } from "../../src/object/deadlines.js";
 import { Mailbox } from "../../src/object/mailbox.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
+import { Deadlines, LOOK_STEP_MS } from "../../src/world/deadlines.js";
 
 interface Call {
   readonly name: string;

@@ -1,7 +1,7 @@
 /** Calls that wait for their turn: how long at most, for whom, and what becomes of their places. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LOOK_STEP_MS } from "../../src/object/deadlines.js";
+import { LOOK_STEP_MS } from "../../src/world/deadlines.js";
 import { VirtualNode } from "../support/virtual-node.js";
 
 const Desk = `

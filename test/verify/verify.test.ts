@@ -353,7 +353,7 @@ describe("what is left over", () => {
       "zzz",
     ];
     for (const key of strays) put(node, key, new Uint8Array(1));
-    for (const key of ["poison/default/Note/a/add", "probe/x/cas"]) put(node, key, new Uint8Array(1));
+    for (const key of ["poison/default/Note/a/add", "probe/x/cas", "nodes/a/0a1b2c"]) put(node, key, new Uint8Array(1));
     const report = await verified(node);
     expect(report).toMatchObject({
       objects: 1,

@@ -7,6 +7,7 @@
 import { posix } from "node:path";
 import { assert, MoonportError } from "../../errors.js";
 import type { FileHandle, Folder } from "../../world/folder.js";
+import { segmentsOf } from "./bundle.js";
 import { applyDelta } from "./page-delta.js";
 import { PageLedger } from "./page-identity.js";
 import { decodeSegment, type Segment, type SegmentPage } from "./segment.js";
@@ -96,8 +97,16 @@ export class DatabaseAssembler {
     return this.#ledger.identity();
   }
 
-  /** The next segment, as it lay in the bucket or a journal. */
-  addSegment(bytes: Uint8Array): void {
+  /** The next segment, or several in a bundle, as they lay in the bucket. */
+  addSegment(body: Uint8Array): void {
+    let segments: readonly Uint8Array[] = [];
+    this.#step(() => {
+      segments = segmentsOf(body);
+    });
+    for (const segment of segments) this.#addOne(segment);
+  }
+
+  #addOne(bytes: Uint8Array): void {
     this.#step((file) => {
       assert(this.#seq !== undefined, "a segment needs a base");
       const segment = decodeSegment(bytes, `the segment of ${this.#options.object} due at seq ${this.#seq + 1}`);

@@ -69,7 +69,7 @@ export class PageImages {
     for (const [pgno, image] of images) {
       const kept = this.#images.get(pgno);
       if (kept === undefined) {
-        this.#images.set(pgno, image.slice());
+        this.#images.set(pgno, new Uint8Array(image));
         this.#bytes += image.byteLength + IMAGE_OVERHEAD_BYTES;
       } else {
         // In place: the same pages change again and again, and an array of this size costs more than the copy.

@@ -3,7 +3,7 @@ import SqliteDatabase from "better-sqlite3";
 import { afterEach, describe, expect, test } from "vitest";
 import { PageLedger } from "../../../src/shipping/wal/page-identity.js";
 import { type Captured, WalCapture } from "../../../src/shipping/wal/wal-capture.js";
-import type { FileHandle } from "../../../src/world/folder.js";
+import type { FileHandle, OpenMode } from "../../../src/world/folder.js";
 import { RealFolder } from "../../../src/world/real-folder.js";
 import { ShippedObject, type ShippedOptions } from "./shipped-object.js";
 
@@ -43,7 +43,7 @@ function pagesOf(captured: Captured): number[] {
 class FaultyFolder extends RealFolder {
   failsReadsOf: number | undefined;
 
-  override open(relative: string, mode: "read" | "write"): FileHandle {
+  override open(relative: string, mode: OpenMode): FileHandle {
     const file = super.open(relative, mode);
     return {
       read: (target, offset, length, position) => {
@@ -54,6 +54,7 @@ class FaultyFolder extends RealFolder {
       sizeBytes: () => file.sizeBytes(),
       truncate: (sizeBytes) => file.truncate(sizeBytes),
       sync: () => file.sync(),
+      flush: () => file.flush(),
       close: () => file.close(),
     };
   }

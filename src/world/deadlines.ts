@@ -1,6 +1,6 @@
 /**
- * When the mailboxes of a node are looked at for calls that wait too long: one timer for all of them. (A door with queues of its
- * own has another.)
+ * When queues are looked at for what waits too long: one timer for all of them. A node's mailboxes have one, its links and
+ * each door with queues of its own have another; here they are all called mailboxes, and what waits in them calls.
  *
  * A mailbox stands here at most once, at the earliest moment at which one of its calls may have to be answered. A call that
  * leaves before does not change that: the look then finds nothing, and costs less than keeping account of each call would. So
@@ -9,7 +9,7 @@
  * other closely are answered in one look.
  */
 import { assert } from "../errors.js";
-import type { Timer, World } from "../world/world.js";
+import type { Timer, World } from "./world.js";
 
 /** A call that waits is answered at most this long after its deadline, unless the node is held up. */
 export const LOOK_STEP_MS = 10;

@@ -1,4 +1,4 @@
-/** Pauses between tries: doubling, capped, with jitter so that objects that failed together do not return together. */
+/** Pauses between tries: doubling, capped, with jitter so that those that failed together do not return together. */
 
 /**
  * @param failures consecutive failures so far, at least 1

@@ -1,8 +1,8 @@
 /** The one timer behind all mailboxes: whoever asked to be looked at is, in time and not before, however many there are. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { Deadlines, LOOK_STEP_MS } from "../../src/object/deadlines.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
+import { Deadlines, LOOK_STEP_MS } from "../../src/world/deadlines.js";
 
 it("looks at each place in the step after the earliest moment that was asked for, and at none that was cancelled", async () => {
   const step = fc.oneof(

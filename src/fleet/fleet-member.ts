@@ -1,0 +1,280 @@
+/**
+ * This node as a member of a fleet: its journal, its links, its session, and what follows from them for claiming and shipping.
+ *
+ * It promises that peers reach its journal for as long as the session may be alive, and that its node hears at once when the
+ * session has lapsed.
+ */
+import type { Bucket } from "../bucket/bucket.js";
+import type { Member, ReplicaSet } from "../cluster/ownership.js";
+import { quorumFor } from "../cluster/quorum.js";
+import { Ring } from "../cluster/ring.js";
+import { MoonportError } from "../errors.js";
+import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
+import type { JournalPort } from "../journal/contract.js";
+import { Journal } from "../journal/journal.js";
+import type { Network, Peers } from "../links/contract.js";
+import { Links } from "../links/links.js";
+import type { NodeRecord, SessionStanding } from "../membership/contract.js";
+import { Members } from "../membership/members.js";
+import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
+import { ObjectKeys } from "../shipping/layout.js";
+import { decodeManifest } from "../shipping/manifest.js";
+import { VERSION } from "../version.js";
+import { Handover } from "./handover.js";
+import { remoteJournal, serveJournal } from "./journal-messages.js";
+import { Takeover } from "./takeover.js";
+
+const JOURNAL_FOLDER = "journal";
+
+export interface FleetOptions {
+  /** Name of the node, the same across restarts. */
+  readonly node: string;
+  readonly zone: string;
+  readonly weight: number;
+  readonly network: Network;
+  /** Shared by all nodes of the fleet. */
+  readonly secret: string;
+  /** Where clients reach this node. */
+  readonly clientAddress?: string;
+  /** Says what else peers may ask, before they can. */
+  readonly handle?: (peers: Peers) => void;
+}
+
+export class FleetMember implements JoinedFleet {
+  readonly node: string;
+  readonly links: Links;
+  readonly #parts: FleetParts;
+  readonly #journal: Journal;
+  readonly #members: Members;
+  readonly #remote = new Map<string, JournalPort>();
+  /** Session that sent the last entry kept here, by object. */
+  readonly #sentBy = new Map<string, string>();
+  #ring = new Ring([]);
+  #hooks: FleetHooks | undefined;
+  #takeover: Takeover | undefined;
+  #handover: Handover | undefined;
+  #isLeaving = false;
+
+  static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
+    const { world, bucket, settings, fleet } = parts;
+    const { node, zone, weight, network, secret, clientAddress, handle } = options;
+    const journal = await Journal.open({
+      world,
+      settings,
+      folder: JOURNAL_FOLDER,
+      recordEpoch: (object) => recordEpoch(bucket, object),
+    });
+    let member: FleetMember | undefined;
+    const links = new Links({
+      world,
+      settings,
+      network,
+      self: () => ({ node, session: member?.session ?? "" }),
+      secret,
+      fleet,
+      version: VERSION,
+    });
+    const sentBy = new Map<string, string>();
+    serveJournal(links, journal, (object, session) => void sentBy.set(object, session));
+    handle?.(links);
+    try {
+      const address = await links.start();
+      const members = await Members.join({
+        world,
+        bucket,
+        settings,
+        log: world.log,
+        self: {
+          node,
+          address,
+          zone,
+          weight,
+          version: VERSION,
+          journal: journal.id,
+          ...(clientAddress && { clientAddress }),
+        },
+        events: {
+          sessionEnded: () => member?.sessionEnded(),
+          changed: () => member?.changed(),
+          lapsed: () => member?.lapsed(),
+          joined: () => member?.joined(),
+          replaced: (error) => world.log.error({ code: error.code }, error.message),
+        },
+      });
+      member = new FleetMember(parts, options.node, links, journal, members, sentBy);
+      return member;
+    } catch (error) {
+      await links.stop();
+      await journal.close();
+      throw error;
+    }
+  }
+
+  private constructor(
+    parts: FleetParts,
+    node: string,
+    links: Links,
+    journal: Journal,
+    members: Members,
+    sentBy: Map<string, string>,
+  ) {
+    this.#parts = parts;
+    this.node = node;
+    this.links = links;
+    this.#journal = journal;
+    this.#members = members;
+    this.#sentBy = sentBy;
+    this.#ring = new Ring(members.members());
+  }
+
+  get session(): string {
+    return this.#members.self.session;
+  }
+
+  get members(): readonly NodeRecord[] {
+    return this.#members.members();
+  }
+
+  get ring(): Ring {
+    return this.#ring;
+  }
+
+  isValid(): boolean {
+    return this.#members.isValid();
+  }
+
+  standing(session: string): Promise<SessionStanding> {
+    return this.#members.standing(session);
+  }
+
+  nodeOf(session: string): string | undefined {
+    return this.#members.members().find((member) => member.session === session)?.node;
+  }
+
+  member(node: string): NodeRecord | undefined {
+    return this.#members.member(node);
+  }
+
+  replicasFor(object: ObjectIdentity): ReplicaSet {
+    const members = this.#members.members();
+    const quorum = quorumFor(this.#parts.settings, members.length);
+    const nodes = this.#ring.replicaMembers(partitionOf(object.id), this.node, quorum.copies);
+    const set = nodes.map((node) => ({ node, journal: this.#members.member(node)?.journal ?? "" }));
+    return { set, quorum };
+  }
+
+  mustRenew({ set, quorum }: ReplicaSet): boolean {
+    const due = quorumFor(this.#parts.settings, this.#members.members().length);
+    if (quorum.copies !== due.copies || quorum.acksToLand !== due.acksToLand) return true;
+    return set.some(({ node, journal }) => this.#members.member(node)?.journal !== journal);
+  }
+
+  /** As {@link Links.request}; what does not get through may mean that the node has died. */
+  readonly ask: Peers["request"] = async (to, kind, body, options) => {
+    try {
+      return await this.links.request(to, kind, body, options);
+    } catch (error) {
+      if (isOfLink(error)) this.#members.lookNow();
+      throw error;
+    }
+  };
+
+  journalOf({ node, journal }: Member): JournalPort {
+    if (journal === this.#journal.id) return this.#ownJournal;
+    let remote = this.#remote.get(node);
+    if (remote === undefined) {
+      remote = remoteJournal({ request: this.ask }, node, () => this.#members.member(node)?.address);
+      this.#remote.set(node, remote);
+    }
+    return remote;
+  }
+
+  readonly #ownJournal: JournalPort = {
+    append: (object, message) => {
+      this.#sentBy.set(object, this.session);
+      return this.#journal.append(object, message);
+    },
+    notice: (object, notice) => this.#journal.notice(object, notice),
+    promise: (object, request) => this.#journal.promise(object, request),
+  };
+
+  /** The node can serve now: what its journal holds of the dead is taken over. */
+  begin(hooks: FleetHooks): void {
+    const { world, settings } = this.#parts;
+    this.#hooks = hooks;
+    this.#takeover = new Takeover({
+      world,
+      settings,
+      claims: hooks.claims,
+      journal: this.#journal,
+      sentBy: (object) => this.#sentBy.get(object),
+      isLive: (session) => this.#members.known(session) === "live",
+      rankOf: (partition) => this.#rankOf(partition),
+      isValid: () => this.isValid(),
+    });
+    this.#takeover.begin();
+    this.#handover = new Handover({
+      world,
+      settings,
+      self: this.node,
+      hooks,
+      homesOf: (partition) => this.#ring.homesOf(partition),
+      isValid: () => this.isValid(),
+    });
+  }
+
+  /** The node that is to have the partition's objects: this one not while it leaves, unless nobody else is there. */
+  homeOf(partition: number): string {
+    const homes = this.#ring.homesOf(partition);
+    const home = this.#isLeaving ? homes.find((node) => node !== this.node) : homes[0];
+    return home ?? this.node;
+  }
+
+  async leave(untilMs: number): Promise<void> {
+    this.#isLeaving = true;
+    await this.#handover?.leave(untilMs);
+  }
+
+  /** Ends the session at once, so that nobody waits for its death, then everything else. */
+  async stop(): Promise<void> {
+    await this.#takeover?.stop();
+    await this.#handover?.stop();
+    await this.#members.stop();
+    await this.links.stop();
+    await this.#journal.close();
+  }
+
+  #rankOf(partition: number): number {
+    return this.#ring.homesOf(partition).indexOf(this.node);
+  }
+
+  private sessionEnded(): void {
+    this.#takeover?.begin();
+  }
+
+  private changed(): void {
+    const members = this.#members.members();
+    const isSameRing = this.#ring.isOf(members);
+    if (!isSameRing) this.#ring = new Ring(members);
+    this.#hooks?.membersChanged();
+    if (!isSameRing) this.#handover?.begin();
+  }
+
+  private lapsed(): void {
+    this.#hooks?.lapsed();
+  }
+
+  private joined(): void {
+    this.#takeover?.begin();
+  }
+}
+
+function isOfLink(error: unknown): boolean {
+  return error instanceof MoonportError && (error.code === "node_unreachable" || error.code === "link_broken");
+}
+
+/** J6: what the object's record names by now. */
+async function recordEpoch(bucket: Bucket, id: string): Promise<number> {
+  const found = await bucket.get(new ObjectKeys(objectOfId(id)).manifest);
+  return found === undefined ? 0 : decodeManifest(id, found.bytes).epoch;
+}

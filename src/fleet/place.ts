@@ -1,0 +1,44 @@
+/**
+ * Where a call goes: to the node that owns the object as far as is known here, else to the one that the ring prefers. Never
+ * more than two hops: a guess of the caller's node, and a correction by the node that was guessed.
+ */
+import type { ObjectIdentity } from "../identity.js";
+import { partitionOf } from "../identity.js";
+
+/** Owners learned from answers, the longest unused forgotten first. */
+const LEARNED_MAX = 100_000;
+
+export interface PlaceParts {
+  readonly self: string;
+  readonly isMember: (node: string) => boolean;
+  readonly homeOf: (partition: number) => string;
+}
+
+export class Places {
+  readonly #parts: PlaceParts;
+  readonly #learned = new Map<string, string>();
+
+  constructor(parts: PlaceParts) {
+    this.#parts = parts;
+  }
+
+  /** The node to ask; this one itself where it is to claim the object. */
+  of(object: ObjectIdentity): string {
+    const learned = this.#learned.get(object.id);
+    if (learned !== undefined && this.#parts.isMember(learned)) return learned;
+    return this.#parts.homeOf(partitionOf(object.id));
+  }
+
+  learn(object: ObjectIdentity, node: string): void {
+    this.#learned.delete(object.id);
+    if (node === this.#parts.self) return;
+    this.#learned.set(object.id, node);
+    if (this.#learned.size <= LEARNED_MAX) return;
+    const [oldest] = this.#learned.keys();
+    if (oldest !== undefined) this.#learned.delete(oldest);
+  }
+
+  forget(object: ObjectIdentity): void {
+    this.#learned.delete(object.id);
+  }
+}

@@ -1,0 +1,437 @@
+/**
+ * The journal of a node, on its disk: what it acknowledges, it answers for after any crash.
+ *
+ * What an object's next state is, and what to answer, journal-rules decides; here every state that an answer speaks of is
+ * on the disk before the answer leaves. One thing may reach it later: that a base has risen within an epoch. If that is
+ * lost, the journal holds entries that the bucket has too. It would never have acknowledged anything by that base that the
+ * bucket does not cover, and each entry's record names the base that it was appended over, so no hole comes of it. All else
+ * waits: a promise and a new tail epoch, because they end an older one; an entry; and any answer about an object of which
+ * something is still on its way, also one that states an old state, for that may be what is on its way.
+ *
+ * Promises outlive entries (J6): with its last entry gone an object stays known until JOURNAL_OBJECTS_MAX are, and then the
+ * longest unheard of are forgotten. What an object's record in the bucket says counts as promised when it is heard of again,
+ * and is recorded with the first answer: files may still hold an older state, which must not come back with a lower one.
+ */
+import {
+  begun,
+  type CoverageNotice,
+  decideEntry,
+  decideNotice,
+  decidePromise,
+  type EntryAnswer,
+  type EntryMessage,
+  type HeldObject,
+  haveSeq,
+  mayForget,
+  type NoticeAnswer,
+  type PromiseAnswer,
+  type PromiseRequest,
+} from "../cluster/journal-rules.js";
+import { assert, MoonportError } from "../errors.js";
+import type { Settings } from "../settings/settings.js";
+import type { World } from "../world/world.js";
+import type { Batch } from "./batch.js";
+import { Cleaner } from "./cleaner.js";
+import type { HeldTail, JournalPort, Payload } from "./contract.js";
+import type { FileLedger } from "./file-ledger.js";
+import { journalFileName } from "./file-names.js";
+import { type HeldSlot, type KeptEntry, type KeptPayload, newSlot } from "./held-slot.js";
+import { openIdentity } from "./identity-file.js";
+import { JournalWriter } from "./journal-writer.js";
+import { type OpenedFiles, openFiles } from "./open-files.js";
+import { FilesReader, readTail } from "./read-back.js";
+import { type EntryRecord, frameBytesOf, headBytesMax, type StoredPlace } from "./records.js";
+
+export type JournalSettings = Pick<
+  Settings,
+  "JOURNAL_BYTES_MAX" | "JOURNAL_FILE_BYTES" | "JOURNAL_QUEUE_BYTES_MAX" | "JOURNAL_OBJECTS_MAX"
+>;
+
+export interface JournalOptions {
+  readonly world: World;
+  readonly settings: JournalSettings;
+  /** Relative to the data folder. */
+  readonly folder: string;
+  /** The epoch that the object's record in the bucket names, 0 without one; never from a cache. */
+  recordEpoch(object: string): Promise<number>;
+}
+
+type State =
+  | { readonly kind: "open" }
+  | { readonly kind: "closing" }
+  | { readonly kind: "broken"; readonly error: MoonportError };
+
+/** A request about an object whose record is being read. */
+type AfterReading = (slot: HeldSlot | undefined, error?: unknown) => void;
+
+/** Heads that ride with a batch, for no answer waits for them. */
+const LATE_HEADS_MAX = 4_096;
+
+export class Journal implements JournalPort {
+  readonly id: string;
+  readonly #options: JournalOptions;
+  readonly #ledger: FileLedger;
+  readonly #writer: JournalWriter;
+  readonly #cleaner: Cleaner;
+  readonly #slots = new Map<string, HeldSlot>();
+  /** Those without entries, the longest unheard of first. */
+  readonly #idle = new Set<HeldSlot>();
+  /** Those whose base has risen beyond what records say. */
+  readonly #late = new Set<HeldSlot>();
+  readonly #readings = new Map<string, AfterReading[]>();
+  /** Of payloads whose objects' records are being read. */
+  #readingBytes = 0;
+  #entryBytes = 0;
+  #headBytes = 0;
+  #state: State = { kind: "open" };
+  #closing: Promise<void> | undefined;
+
+  /** @throws MoonportError `journal_corrupt`, `storage_*` */
+  static async open(options: JournalOptions): Promise<Journal> {
+    const { world, folder } = options;
+    const identity = await openIdentity(world, folder);
+    return new Journal(identity, options, await openFiles(world, folder, identity));
+  }
+
+  private constructor(id: string, options: JournalOptions, { slots, ledger, current }: OpenedFiles) {
+    const { world, settings, folder } = options;
+    this.id = id;
+    this.#options = options;
+    this.#ledger = ledger;
+    this.#writer = new JournalWriter(
+      {
+        world,
+        settings,
+        folder,
+        identity: id,
+        ledger,
+        hasMore: () => (this.#state.kind === "closing" ? this.#late.size > 0 : this.#cleaner.hasWork),
+        fill: (batch) => this.#fill(batch),
+        failed: (error) => this.#break(error),
+      },
+      current,
+    );
+    this.#cleaner = new Cleaner({
+      settings,
+      ledger,
+      heldBytes: () => this.#entryBytes + this.#headBytes,
+      // Entries that a base has dropped, and no record says so, would leave those behind them over a hole.
+      needsHead: (slot, { number }) => slot.headFile <= number || this.#late.has(slot),
+      reader: () => new FilesReader(world, folder, id),
+      copyEntry: (batch, slot, entry, reader) => this.#copyEntry(batch, slot, entry, reader),
+      copyHead: (batch, slot) => this.#addHead(batch, slot),
+      remove: ({ number }) => world.folder.remove(`${folder}/${journalFileName(number)}`),
+    });
+    for (const slot of slots.values()) this.#know(slot);
+    this.#forgetSome();
+  }
+
+  /** Of its files, without what is written ahead. */
+  get bytes(): number {
+    return this.#ledger.bytes;
+  }
+
+  /** Of the disk, since it was opened. */
+  get syncs(): number {
+    return this.#writer.syncs;
+  }
+
+  /** Objects with entries, whosever they are, some perhaps not acknowledged yet. */
+  tails(): HeldTail[] {
+    const tails: HeldTail[] = [];
+    for (const slot of this.#slots.values()) if (!mayForget(slot.held)) tails.push(tailOf(slot));
+    return tails;
+  }
+
+  tailOf(object: string): HeldTail | undefined {
+    const slot = this.#slots.get(object);
+    return slot === undefined || mayForget(slot.held) ? undefined : tailOf(slot);
+  }
+
+  async append(object: string, message: EntryMessage<Payload>): Promise<EntryAnswer> {
+    const { epoch, covered, afterSeq, toSeq } = message;
+    assertWhole(epoch, covered, afterSeq, toSeq);
+    return this.#known(object, message.payload.length, (slot) => this.#append(slot, message));
+  }
+
+  async notice(object: string, notice: CoverageNotice): Promise<NoticeAnswer | undefined> {
+    this.#assertOpen();
+    assertWhole(notice.epoch, notice.covered);
+    if (!this.#slots.has(object) && !this.#readings.has(object)) return undefined;
+    return this.#known(object, 0, (slot) => {
+      const { held, answer } = decideNotice(this.id, slot.held, notice);
+      this.#adopt(slot, held);
+      return this.#whenDurable(slot, () => answer);
+    });
+  }
+
+  async promise(object: string, request: PromiseRequest): Promise<PromiseAnswer<Payload>> {
+    assertWhole(request.epoch);
+    return this.#known(object, 0, (slot) => {
+      const { held, answer } = decidePromise(this.id, slot.held, request);
+      this.#adopt(slot, held);
+      return this.#whenDurable(slot, () => this.#withPayloads(answer));
+    });
+  }
+
+  /** Waits for what is under way; requests from now on are refused. Idempotent. */
+  close(): Promise<void> {
+    if (this.#state.kind === "open") this.#state = { kind: "closing" };
+    this.#closing ??= this.#closed();
+    return this.#closing;
+  }
+
+  async #closed(): Promise<void> {
+    await this.#writer.rested();
+    // Behind the last batch, so that damage to that can be told from a crash.
+    this.#writer.gathering.add({ kind: "oldest", oldest: this.#ledger.oldest.number }, () => {});
+    await this.#writer.close();
+    this.#cleaner.stop();
+  }
+
+  #append(slot: HeldSlot, message: EntryMessage<Payload>): Promise<EntryAnswer> {
+    const payload: KeptPayload = { at: { kind: "waiting", bytes: message.payload }, frameBytes: 0, isHeld: true };
+    const { held, answer } = decideEntry(this.id, slot.held, { ...message, payload });
+    if (answer.kind !== "ack") {
+      this.#adopt(slot, held);
+      return this.#whenDurable(slot, () => answer);
+    }
+    const record = entryRecord(slot, held, message);
+    const full = this.#fullness(frameBytesOf(record));
+    if (full !== undefined) {
+      // Its word of coverage counts all the same: that is what makes room.
+      this.#adopt(slot, decideNotice(this.id, slot.held, message).held);
+      throw full;
+    }
+    this.#adopt(slot, held, { record, payload });
+    return this.#whenDurable(slot, () => answer);
+  }
+
+  /** With the object's state, which one reading of its record begins (J6). Requests about it wait for that in order. */
+  async #known<A>(object: string, bytes: number, act: (slot: HeldSlot) => A | Promise<A>): Promise<A> {
+    this.#assertOpen();
+    const known = this.#slots.get(object);
+    if (known !== undefined) return act(known);
+    if (this.#readingBytes + bytes > this.#options.settings.JOURNAL_QUEUE_BYTES_MAX) throw queueFull(object);
+    this.#readingBytes += bytes;
+    try {
+      return await new Promise<A>((resolve, reject) => {
+        this.#afterReading(object, (slot, error) => {
+          if (slot === undefined) return reject(error);
+          try {
+            this.#assertOpen();
+            resolve(act(slot));
+          } catch (thrown) {
+            reject(thrown);
+          }
+        });
+      });
+    } finally {
+      this.#readingBytes -= bytes;
+    }
+  }
+
+  #afterReading(object: string, request: AfterReading): void {
+    const waiting = this.#readings.get(object);
+    if (waiting !== undefined) return void waiting.push(request);
+    const requests = [request];
+    this.#readings.set(object, requests);
+    const end = (slot: HeldSlot | undefined, error?: unknown): void => {
+      this.#readings.delete(object);
+      for (const one of requests) one(slot, error);
+    };
+    this.#recordEpoch(object).then(
+      (epoch) => {
+        const slot = newSlot(object, begun(epoch));
+        this.#know(slot);
+        end(slot);
+        this.#forgetSome();
+      },
+      (error: unknown) => end(undefined, error),
+    );
+  }
+
+  async #recordEpoch(object: string): Promise<number> {
+    const epoch = await this.#options.recordEpoch(object);
+    assertWhole(epoch);
+    return epoch;
+  }
+
+  #know(slot: HeldSlot): void {
+    this.#slots.set(slot.object, slot);
+    this.#headBytes += headBytesMax(Buffer.byteLength(slot.object));
+    for (const { payload } of slot.held.entries) this.#entryBytes += payload.frameBytes;
+    if (mayForget(slot.held)) this.#idle.add(slot);
+    // Its records say this together, and no single one does.
+    if (slot.recorded === undefined && slot.held.promised > 0) this.#late.add(slot);
+  }
+
+  #forgetSome(): void {
+    for (const slot of this.#idle) {
+      if (this.#slots.size <= this.#options.settings.JOURNAL_OBJECTS_MAX) return;
+      // The last record of an object says how far it is covered: its entries go before that does.
+      if (this.#late.has(slot)) this.#addHead(this.#writer.gathering, slot);
+      this.#idle.delete(slot);
+      this.#slots.delete(slot.object);
+      this.#headBytes -= headBytesMax(Buffer.byteLength(slot.object));
+      this.#ledger.forget(slot);
+    }
+  }
+
+  /** Makes `next` the object's state and sees to it that the disk comes to know what answers may rest on. */
+  #adopt(
+    slot: HeldSlot,
+    next: HeldObject<KeptPayload>,
+    appended?: { record: EntryRecord; payload: KeptPayload },
+  ): void {
+    const before = slot.held;
+    slot.held = next;
+    this.#release(before, next);
+    if (appended !== undefined) this.#addEntry(slot, appended.record, appended.payload);
+    else if (slot.recorded?.promised !== next.promised || slot.recorded.tailEpoch !== next.tailEpoch) {
+      slot.batch = this.#writer.gathering;
+      this.#addHead(slot.batch, slot);
+      this.#writer.wake();
+    } else if (slot.recorded.base !== next.base) this.#late.add(slot);
+    this.#idle.delete(slot);
+    if (mayForget(next)) this.#idle.add(slot);
+    if (this.#cleaner.hasWork) this.#writer.wake();
+  }
+
+  /** What was held before and is not any more. */
+  #release(before: HeldObject<KeptPayload>, next: HeldObject<KeptPayload>): void {
+    if (before.entries === next.entries) return;
+    const isSameTail = before.tailEpoch === next.tailEpoch;
+    for (const { toSeq, payload } of before.entries) {
+      if (isSameTail && toSeq > next.base) return;
+      payload.isHeld = false;
+      this.#entryBytes -= payload.frameBytes;
+    }
+  }
+
+  #addEntry(slot: HeldSlot, record: EntryRecord, payload: KeptPayload): void {
+    const batch = this.#writer.gathering;
+    slot.batch = batch;
+    payload.frameBytes = batch.add(record, (at) => {
+      payload.at = at;
+      this.#headWritten(slot, at);
+    });
+    this.#entryBytes += payload.frameBytes;
+    this.#recorded(slot);
+    this.#writer.wake();
+  }
+
+  #addHead(batch: Batch, slot: HeldSlot): number {
+    const { promised, tailEpoch, base } = slot.held;
+    this.#recorded(slot);
+    return batch.add({ kind: "head", object: slot.object, promised, tailEpoch, base }, (at) => {
+      this.#headWritten(slot, at);
+    });
+  }
+
+  #copyEntry(batch: Batch, slot: HeldSlot, { payload }: KeptEntry, reader: FilesReader): number {
+    assert(payload.at.kind === "stored", "what is copied stands in a file");
+    const record = { ...reader.entry(payload.at), base: slot.held.base };
+    return batch.add(record, (at) => this.#entryCopied(slot, payload, at));
+  }
+
+  #entryCopied(slot: HeldSlot, payload: KeptPayload, at: StoredPlace): void {
+    payload.at = at;
+    if (!payload.isHeld) return;
+    this.#entryBytes += at.frameBytes - payload.frameBytes;
+    payload.frameBytes = at.frameBytes;
+    this.#ledger.stands(slot);
+  }
+
+  /** All that the head says now stands in the batches. */
+  #recorded(slot: HeldSlot): void {
+    const { promised, tailEpoch, base } = slot.held;
+    slot.recorded = { promised, tailEpoch, base };
+    this.#late.delete(slot);
+  }
+
+  #headWritten(slot: HeldSlot, at: StoredPlace): void {
+    slot.headFile = at.file;
+    if (this.#slots.get(slot.object) === slot) this.#ledger.stands(slot);
+  }
+
+  #fill(batch: Batch): void {
+    let heads = LATE_HEADS_MAX;
+    for (const slot of this.#late) {
+      if (heads-- === 0) break;
+      this.#addHead(batch, slot);
+    }
+    if (this.#state.kind === "open") this.#cleaner.step(batch);
+  }
+
+  #whenDurable<A>(slot: HeldSlot, answer: () => A | Promise<A>): Promise<A> {
+    const { batch } = slot;
+    return new Promise((resolve, reject) => {
+      if (batch === undefined || batch.isDurable) {
+        slot.batch = undefined;
+        resolve(answer());
+      } else {
+        batch.waiters.push({ durable: () => resolve(answer()), failed: reject });
+      }
+    });
+  }
+
+  #withPayloads(answer: PromiseAnswer<KeptPayload>): PromiseAnswer<Payload> | Promise<PromiseAnswer<Payload>> {
+    if (answer.kind !== "promised") return answer;
+    const { world, folder } = this.#options;
+    const reader = new FilesReader(world, folder, this.id);
+    return readTail(world, reader, answer.tail.entries).then((entries) => ({
+      ...answer,
+      tail: { ...answer.tail, entries },
+    }));
+  }
+
+  #fullness(bytes: number): MoonportError | undefined {
+    const { JOURNAL_BYTES_MAX, JOURNAL_QUEUE_BYTES_MAX } = this.#options.settings;
+    const queued = this.#writer.queuedBytes + bytes;
+    if (queued > JOURNAL_QUEUE_BYTES_MAX) return queueFull();
+    if (this.#ledger.bytes + queued <= JOURNAL_BYTES_MAX) return undefined;
+    return MoonportError.of(
+      "journal_full",
+      `the node's journal has ${this.#ledger.bytes} bytes, of JOURNAL_BYTES_MAX ${JOURNAL_BYTES_MAX}`,
+    );
+  }
+
+  #break(error: MoonportError): void {
+    this.#options.world.log.error(
+      { error, journal: this.id },
+      "the journal's disk failed: it acknowledges nothing more",
+    );
+    this.#state = { kind: "broken", error };
+  }
+
+  #assertOpen(): void {
+    if (this.#state.kind === "broken") throw this.#state.error;
+    if (this.#state.kind === "closing") throw MoonportError.of("node_stopping", "the node's journal is closed");
+  }
+}
+
+function entryRecord(slot: HeldSlot, next: HeldObject<KeptPayload>, message: EntryMessage<Payload>): EntryRecord {
+  const { epoch, afterSeq, toSeq, payload } = message;
+  return { kind: "entry", object: slot.object, epoch, base: next.base, afterSeq, toSeq, payload };
+}
+
+function tailOf({ object, held }: HeldSlot): HeldTail {
+  return { object, tailEpoch: held.tailEpoch, have: haveSeq(held) };
+}
+
+/** Before it is decided on: what no record can say must not become a state. */
+function assertWhole(...numbers: readonly number[]): void {
+  assert(
+    numbers.every((number) => Number.isSafeInteger(number) && number >= 0),
+    "epochs and seqs are whole numbers",
+  );
+}
+
+function queueFull(object?: string): MoonportError {
+  return MoonportError.of(
+    "journal_full",
+    "as much waits for the journal's disk as JOURNAL_QUEUE_BYTES_MAX allows",
+    object === undefined ? {} : { object },
+  );
+}

@@ -1,0 +1,31 @@
+/** What all links of a node share. */
+import type { Settings } from "../settings/settings.js";
+import type { Deadlines } from "../world/deadlines.js";
+import type { World } from "../world/world.js";
+import type { Network, PeerName } from "./contract.js";
+import { NONCE_BYTES, type Party, type ProtocolRange } from "./handshake.js";
+
+export interface LinkContext {
+  readonly world: Pick<World, "timers" | "random" | "log">;
+  readonly settings: Settings;
+  readonly deadlines: Deadlines;
+  readonly network: Network;
+  readonly self: () => PeerName;
+  readonly secret: string;
+  readonly fleet: string;
+  readonly version: string;
+  readonly protocols: ProtocolRange;
+}
+
+/** This node in one handshake. */
+export function partyOf({ world, settings, self, secret, fleet, version, protocols }: LinkContext): Party {
+  return {
+    self: self(),
+    fleet,
+    secret,
+    version,
+    protocols,
+    messageBytesMax: settings.LINK_MESSAGE_BYTES_MAX,
+    nonce: world.random.bytes(NONCE_BYTES),
+  };
+}

@@ -1,0 +1,124 @@
+/**
+ * The promises of a claim (C2): all recorded journals are asked, again and again while they cannot be reached, until enough
+ * have answered to choose a tail (C3), or CLAIM_MS are over.
+ */
+import type { PromiseAnswer } from "../cluster/journal-rules.js";
+import type { Member, OwnershipRecord } from "../cluster/ownership.js";
+import { chooseTail, type TailChoice } from "../cluster/tail-choice.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
+import type { Payload } from "../journal/contract.js";
+import type { Settings } from "../settings/settings.js";
+import { backoffMs } from "../world/backoff.js";
+import { sleep, type World } from "../world/world.js";
+import type { FleetView } from "./fleet-view.js";
+
+type Choice = Exclude<TailChoice<Payload>, { kind: "waiting" }>;
+
+export interface PromiseParts {
+  readonly world: Pick<World, "clock" | "timers" | "random">;
+  readonly settings: Pick<Settings, "CLAIM_MS" | "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS">;
+  readonly fleet: Pick<FleetView, "journalOf">;
+  /** With too few answers the claim goes on with those there are: an operator has accepted that released writes may be lost. */
+  readonly acceptLoss?: boolean;
+}
+
+/**
+ * @param record as the claimer's CAS1, known to have won, wrote it
+ * @returns undefined when a journal has promised a later claim: this one is over
+ * @throws MoonportError `replicas_missing` naming the nodes that have not answered
+ */
+export function gatherPromises(
+  parts: PromiseParts,
+  object: string,
+  record: OwnershipRecord,
+): Promise<Choice | undefined> {
+  return new Gathering(parts, object, record).choice();
+}
+
+class Gathering {
+  readonly #parts: PromiseParts;
+  readonly #object: string;
+  readonly #record: OwnershipRecord;
+  readonly #answers: PromiseAnswer<Payload>[] = [];
+  readonly #faults = new Map<string, string>();
+  readonly #over = new AbortController();
+  #resolve: (choice: Choice | undefined) => void = () => {};
+  #reject: (error: Error) => void = () => {};
+  #asking = 0;
+
+  constructor(parts: PromiseParts, object: string, record: OwnershipRecord) {
+    this.#parts = parts;
+    this.#object = object;
+    this.#record = record;
+  }
+
+  async choice(): Promise<Choice | undefined> {
+    const { timers } = this.#parts.world;
+    const result = new Promise<Choice | undefined>((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    const timer = timers.after(this.#parts.settings.CLAIM_MS, () => this.#giveUp());
+    this.#asking = this.#record.set.length;
+    for (const member of this.#record.set) void this.#ask(member);
+    try {
+      return await result;
+    } finally {
+      timer.cancel();
+      this.#over.abort();
+    }
+  }
+
+  async #ask(member: Member): Promise<void> {
+    const { world, settings } = this.#parts;
+    for (let failures = 0; !this.#over.signal.aborted; failures++) {
+      try {
+        const request = { epoch: this.#record.epoch, journal: member.journal };
+        this.#heard(member, await this.#parts.fleet.journalOf(member).promise(this.#object, request));
+        break;
+      } catch (thrown) {
+        this.#faults.set(member.node, asMoonportError(thrown).message);
+      }
+      const { OBJECT_SHIP_BACKOFF_MS: firstMs, OBJECT_SHIP_BACKOFF_MAX_MS: maxMs } = settings;
+      await sleep(world, backoffMs(failures + 1, firstMs, maxMs, world.random.fraction()), this.#over.signal);
+    }
+    this.#asking--;
+    if (this.#asking === 0) this.#giveUp();
+  }
+
+  #heard(member: Member, answer: PromiseAnswer<Payload>): void {
+    if (answer.kind === "refused") return this.#resolve(undefined);
+    if (answer.kind === "other_journal") {
+      this.#faults.set(member.node, `its journal ${member.journal} is gone: it has ${answer.journal} now`);
+      return;
+    }
+    this.#faults.delete(member.node);
+    this.#answers.push(answer);
+    const choice = chooseTail(this.#record, this.#answers);
+    if (choice.kind !== "waiting") this.#resolve(choice);
+  }
+
+  #giveUp(): void {
+    if (this.#parts.acceptLoss !== true) return this.#reject(this.#missing());
+    const choice = chooseTail(this.#record, this.#answers, undefined, 0);
+    assert(choice.kind !== "waiting", "a choice that needs no answer waits for none");
+    this.#resolve(choice);
+  }
+
+  #missing(): MoonportError {
+    const choice = chooseTail(this.#record, this.#answers);
+    const missing = choice.kind === "waiting" ? choice.missing.map(({ node }) => node) : [];
+    const { copies, acksToLand } = this.#record.quorum;
+    return MoonportError.of(
+      "replicas_missing",
+      `${this.#object} cannot be taken over: of the ${copies} journals that hold its last writes ` +
+        `${copies - acksToLand + 1} must answer, ${this.#answers.length} did; missing: ${missing.join(", ")}`,
+      {
+        object: this.#object,
+        hint: "bring one of these nodes back with its data folder; if its disk is lost, see moonport recover",
+        details: { missing, faults: Object.fromEntries(this.#faults) },
+        retryAfterMs: 1_000,
+      },
+    );
+  }
+}

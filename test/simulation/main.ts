@@ -1,0 +1,71 @@
+/** `npm run sim`: simulations by hand. */
+import { Command, InvalidArgumentError } from "commander";
+import { type SimulationResult, simulate, WORKLOADS, type Workload } from "./simulate.js";
+
+const whole = (text: string): number => {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 0) throw new InvalidArgumentError("a whole number");
+  return number;
+};
+const range = (text: string): [number, number] => {
+  const [, from, to] = /^(\d+)\.\.(\d+)$/.exec(text) ?? [];
+  if (from === undefined || to === undefined) throw new InvalidArgumentError("two numbers: 1..300");
+  return [Number(from), Number(to)];
+};
+
+interface Flags {
+  readonly seed?: number;
+  readonly seeds?: [number, number];
+  readonly nodes?: number;
+  readonly workload?: Workload;
+  readonly objects?: number;
+  readonly trace?: boolean;
+}
+
+const program = new Command("sim")
+  .description("Runs simulated fleets; ends with 1 when a promise was broken.")
+  .option("--seed <n>", "one seed", whole)
+  .option("--seeds <from..to>", "all seeds of a range", range)
+  .option("--nodes <n>", "nodes; default by seed", whole)
+  .option("--objects <n>", "objects; default by seed", whole)
+  .option("--workload <name>", `${WORKLOADS.join(", ")}; default by seed`)
+  .option("--trace", "print everything that happens");
+program.parse();
+const flags = program.opts<Flags>();
+const [from, to] = flags.seeds ?? [flags.seed ?? 1, flags.seed ?? 1];
+
+const faults = new Map<string, number>();
+let [violated, acknowledged, unknown, virtualMs] = [0, 0, 0, 0];
+const startedMs = performance.now();
+for (let seed = from; seed <= to; seed++) {
+  const result = await simulate({
+    seed,
+    ...(flags.nodes !== undefined && { nodes: flags.nodes }),
+    ...(flags.workload !== undefined && { workload: flags.workload }),
+    ...(flags.objects !== undefined && { objects: flags.objects }),
+    ...(flags.trace && { trace: (line: string) => console.log(line) }),
+  });
+  tally(result);
+}
+const seconds = (performance.now() - startedMs) / 1_000;
+const sum = [...faults].map(([kind, count]) => `${kind} ${count}`).join(", ");
+console.log(`faults: ${sum}`);
+console.log(
+  `${to - from + 1} seeds, ${violated} with violations; ${acknowledged} calls acknowledged, ${unknown} of unknown outcome; ` +
+    `${(virtualMs / 60_000).toFixed(1)} virtual minutes in ${(seconds / 60).toFixed(1)} real ones`,
+);
+if (violated > 0) process.exitCode = 1;
+
+function tally(result: SimulationResult): void {
+  for (const [kind, count] of result.faults) faults.set(kind, (faults.get(kind) ?? 0) + count);
+  acknowledged += result.acknowledged;
+  unknown += result.unknown;
+  virtualMs += result.virtualMs;
+  if (result.violations.length === 0 && flags.seeds !== undefined) return;
+  const { seed, nodes, workload, hash } = result;
+  console.log(
+    `seed ${seed}: ${nodes} nodes, ${workload}, ${result.acknowledged} ok, ${result.unknown} unknown, ${result.failed} failed, ${hash.slice(0, 12)}`,
+  );
+  for (const violation of result.violations.slice(0, 6)) console.log(`  ${violation}`);
+  if (result.violations.length > 0) violated++;
+}
