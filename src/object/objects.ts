@@ -116,6 +116,19 @@ export class Objects {
     await reply.promise;
   }
 
+  /**
+   * Everything that is committed now is in the bucket: what journals hold as well.
+   * @throws MoonportError when it does not land
+   */
+  async cover(object: ObjectIdentity): Promise<void> {
+    const open = this.#residents.get(object.id)?.openFile;
+    if (open === undefined || open.shipper.clean) return;
+    const covered = deferred();
+    // Others' writes wait meanwhile, or it might never be.
+    this.replace(object, { run: async () => covered.resolve(), reject: covered.reject });
+    await covered.promise;
+  }
+
   /** In its turn, alone. @throws MoonportError `mailbox_full`, `node_full` */
   replace(object: ObjectIdentity, work: Omit<ReplaceWork, "kind">): void {
     this.#admit(object).submit({ kind: "replace", ...work });
