@@ -14,7 +14,7 @@ import type { JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
-import type { NodeRecord, SessionStanding } from "../membership/contract.js";
+import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import { ObjectKeys } from "../shipping/layout.js";
@@ -155,6 +155,22 @@ export class FleetMember implements JoinedFleet {
 
   member(node: string): NodeRecord | undefined {
     return this.#members.member(node);
+  }
+
+  get self(): NodeRecord {
+    return this.#members.self;
+  }
+
+  seen(): readonly SeenNode[] {
+    return this.#members.seen();
+  }
+
+  whyInvalid(): string | undefined {
+    return this.#members.whyInvalid();
+  }
+
+  serveClientsAt(address: string): void {
+    this.#members.serveClientsAt(address);
   }
 
   replicasFor(object: ObjectIdentity): ReplicaSet {
