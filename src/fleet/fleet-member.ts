@@ -14,7 +14,7 @@ import type { JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
-import type { NodeRecord, SessionStanding } from "../membership/contract.js";
+import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import { ObjectKeys } from "../shipping/layout.js";
@@ -25,6 +25,8 @@ import { remoteJournal, serveJournal } from "./journal-messages.js";
 import { Takeover } from "./takeover.js";
 
 const JOURNAL_FOLDER = "journal";
+/** In place of a session while there is none: peers that know the node from before reach its journal already. */
+const JOINING = "joining";
 
 export interface FleetOptions {
   /** Name of the node, the same across restarts. */
@@ -69,7 +71,7 @@ export class FleetMember implements JoinedFleet {
       world,
       settings,
       network,
-      self: () => ({ node, session: member?.session ?? "" }),
+      self: () => ({ node, session: member?.session ?? JOINING }),
       secret,
       fleet,
       version: VERSION,
@@ -153,6 +155,22 @@ export class FleetMember implements JoinedFleet {
 
   member(node: string): NodeRecord | undefined {
     return this.#members.member(node);
+  }
+
+  get self(): NodeRecord {
+    return this.#members.self;
+  }
+
+  seen(): readonly SeenNode[] {
+    return this.#members.seen();
+  }
+
+  whyInvalid(): string | undefined {
+    return this.#members.whyInvalid();
+  }
+
+  serveClientsAt(address: string): void {
+    this.#members.serveClientsAt(address);
   }
 
   replicasFor(object: ObjectIdentity): ReplicaSet {

@@ -9,7 +9,7 @@ import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { encodeValue } from "../store/value-codec.js";
 import type { World } from "../world/world.js";
-import type { Landing, LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./contract.js";
+import type { EndReason, Landing, LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./contract.js";
 import { EventSubscription } from "./event-subscription.js";
 import type { LiveSource } from "./live-source.js";
 import { LiveView, Viewer } from "./live-view.js";
@@ -107,12 +107,17 @@ export class Hub implements LiveApi {
   /** Ends every subscription, and takes no more. Idempotent. */
   stop(): void {
     this.#isStopped = true;
-    for (const topic of this.#topics.values()) {
-      for (const subscriber of topic.subscribers) subscriber.end("stopping");
-      for (const view of topic.views.values()) {
-        for (const viewer of view.viewers) viewer.end("stopping");
-      }
-    }
+    this.endAll("stopping");
+  }
+
+  /** Ends every subscription: whoever watches is to ask anew, here or elsewhere. */
+  endAll(reason: EndReason, error?: Error): void {
+    for (const topic of this.#topics.values()) topic.end(reason, error);
+  }
+
+  /** The same of one object. */
+  endOf(object: ObjectIdentity, reason: EndReason, error?: Error): void {
+    this.#topics.get(object.id)?.end(reason, error);
   }
 
   async #prepare(subscription: EventSubscription): Promise<void> {

@@ -26,7 +26,7 @@ export interface Follower {
   /** Events landed that it was not told of. */
   fallBehind(): void;
   objectDestroyed(): void;
-  end(reason: EndReason): void;
+  end(reason: EndReason, error?: Error): void;
 }
 
 export class Topic {
@@ -60,6 +60,13 @@ export class Topic {
   /** Number of the last event that has landed; undefined while nobody asked the object yet. */
   get last(): number | undefined {
     return this.#last;
+  }
+
+  end(reason: EndReason, error?: Error): void {
+    for (const subscriber of this.subscribers) subscriber.end(reason, error);
+    for (const view of this.views.values()) {
+      for (const viewer of view.viewers) viewer.end(reason, error);
+    }
   }
 
   /** Keeps recent events from now on, until {@link releaseRecent} was called as often. */
