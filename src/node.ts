@@ -54,6 +54,7 @@ import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
 import { type FleetView, loneFleet } from "./shipping/fleet-view.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
+import { PastWalk } from "./shipping/past-walk.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
 import { Outbound, type OutboundOptions } from "./units/outbound.js";
@@ -93,6 +94,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #units: UnitRunner;
   readonly #hub: Hub;
   readonly #probe: LandingProbe;
+  readonly #pastWalk: PastWalk;
   readonly #fleet: JoinedFleet | FleetView;
   #router: CallRouter | undefined;
   #phase: Phase = "serving";
@@ -171,6 +173,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const source = new ObjectSource(this.#context, this.#objects, this.#empty);
     this.#hub = new Hub({ source, world, settings });
     this.#probe = new LandingProbe({ world, bucket, settings, session: this.session });
+    this.#pastWalk = new PastWalk({ world, bucket, settings });
     this.#units = new UnitRunner({
       world,
       settings,
@@ -463,6 +466,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.#objects.start();
       this.#restoring.start();
       this.#probe.start();
+      this.#pastWalk.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
       this.#engine.close();
@@ -486,6 +490,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
+    this.#pastWalk.stop();
     if ("stop" in this.#fleet) await this.#fleet.stop();
     await bucket.stop();
     this.#engine.close();

@@ -1,9 +1,10 @@
 import { describe, expect, it, test } from "vitest";
 import { identityOf } from "../../src/identity.js";
-import { bodyKeysOf, isLeftBehind, supersededKeys } from "../../src/shipping/collection.js";
+import { supersededKeys } from "../../src/shipping/collection.js";
 import { ObjectKeys } from "../../src/shipping/layout.js";
 import { decodeManifest, encodeManifest, firstManifest, type Manifest } from "../../src/shipping/manifest.js";
 import { COMPACTIONS_PER_SWEEP, horizonOf, MARGIN_MS, pastIn, retentionMs } from "../../src/shipping/retention.js";
+import { bodyKeysOf, isLeftBehind } from "../../src/shipping/sweep.js";
 import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 
 const Note = `
