@@ -40,7 +40,9 @@ import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
+import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
+import type { LiveSource } from "./realtime/live-source.js";
 import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
@@ -80,7 +82,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #objects: Objects;
   readonly #empty: EmptyObjects;
   readonly #units: UnitRunner;
+  /** This node's own objects, for who watches them. */
+  readonly source: LiveSource;
   readonly #hub: Hub;
+  /** For hubs of other nodes. */
+  readonly feeds: Feeds;
   readonly #probe: LandingProbe;
   readonly #fleet: JoinedFleet | FleetView;
   #router: CallRouter | undefined;
@@ -131,7 +137,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       settings,
       log: world.log,
       bucket,
-      claims: new Claims(world, bucket, fleet, settings),
+      claims: new Claims(world, bucket, fleet, settings, (id) => this.feeds.lost(id)),
       fleet,
       catalog: this.#catalog,
       // The embedded bucket commits together whatever arrives together: it bounds itself.
@@ -150,12 +156,14 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       landed: (landing) => {
         this.#probe.landed();
         this.#hub.landed(landing);
+        this.feeds.landed(landing);
       },
     };
     this.#objects = new Objects(this.#context);
     this.#empty = new EmptyObjects(this.#context);
-    const source = new ObjectSource(this.#context, this.#objects, this.#empty);
-    this.#hub = new Hub({ source, world, settings });
+    this.source = new ObjectSource(this.#context, this.#objects, this.#empty);
+    this.#hub = new Hub({ source: this.source, world, settings });
+    this.feeds = new Feeds(this.source);
     this.#probe = new LandingProbe({ world, bucket, settings, session: this.session });
     this.#units = new UnitRunner({
       world,
@@ -184,6 +192,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#router = router;
   }
 
+  /** From now on who subscribes here hears of objects through `source`, wherever they live. */
+  routeLive(source: LiveSource): void {
+    this.#hub.useSource(source);
+  }
+
   /** Whether the object is this node's, as far as is known here. */
   holds(object: ObjectIdentity): boolean {
     return this.#context.claims.held(object) !== undefined;
@@ -205,6 +218,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#options.world.log.error({ session: this.session }, "the session has lapsed: every object closes");
     this.#context.claims.sessionEnded();
     this.#objects.loseAll(cause);
+    this.feeds.allLost(cause);
   }
 
   call(request: CallRequest): Promise<CallReply> {
@@ -421,6 +435,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #stop(): Promise<void> {
     this.#phase = "stopping";
     this.#hub.stop();
+    this.feeds.stop();
     const { world, settings, bucket } = this.#options;
     await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
       this.#unlanded = error;

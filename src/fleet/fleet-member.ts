@@ -50,6 +50,7 @@ export class FleetMember implements JoinedFleet {
   readonly #sentBy = new Map<string, string>();
   #ring = new Ring([]);
   #hooks: FleetHooks | undefined;
+  #membersChanged: () => void = () => {};
   #takeover: Takeover | undefined;
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
@@ -148,6 +149,11 @@ export class FleetMember implements JoinedFleet {
     return this.#members.members().find((member) => member.session === session)?.node;
   }
 
+  /** @param tell called whenever other nodes are there than before */
+  whenMembersChange(tell: () => void): void {
+    this.#membersChanged = tell;
+  }
+
   member(node: string): NodeRecord | undefined {
     return this.#members.member(node);
   }
@@ -232,6 +238,7 @@ export class FleetMember implements JoinedFleet {
     const members = this.#members.members();
     if (!this.#ring.isOf(members)) this.#ring = new Ring(members);
     this.#hooks?.membersChanged();
+    this.#membersChanged();
   }
 
   private lapsed(): void {

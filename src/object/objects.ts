@@ -14,7 +14,7 @@ import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import type { CallWork, DeferredOutcome, Reply } from "./work.js";
+import { type CallWork, type DeferredOutcome, fenced, type Reply } from "./work.js";
 
 export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred">;
 
@@ -64,9 +64,11 @@ export class Objects {
   /** Whether the object has content, committed here or standing in the bucket. */
   async exists(object: ObjectIdentity): Promise<boolean> {
     const open = this.#residents.get(object.id)?.openFile;
-    if (open !== undefined) return !open.isUnwritten;
+    if (open !== undefined && !open.isUnwritten) return true;
     const { claims } = this.#context;
     let manifest = await this.manifest(object);
+    // What this session holds in memory another owner may have changed since (E4).
+    if (!this.#context.fleet.isValid()) throw fenced();
     // Its journals may hold what the bucket does not have yet: only its owner knows.
     if (manifest !== undefined && claims.held(object) === undefined && ownershipOf(manifest).set.length > 0) {
       if (!ownershipOf(manifest).clean) manifest = (await claims.claim(object)).manifest;

@@ -87,6 +87,7 @@ export class Claims {
   readonly #bucket: Bucket;
   readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
+  readonly #lost: (id: string) => void;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
   /** Sets of journals that are changed while nobody uses the object. */
@@ -96,11 +97,19 @@ export class Claims {
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
-  constructor(world: World, bucket: Bucket, fleet: FleetView, settings: ClaimSettings) {
+  /** @param lost told of each object that is forgotten: it is not served as before */
+  constructor(
+    world: World,
+    bucket: Bucket,
+    fleet: FleetView,
+    settings: ClaimSettings,
+    lost: (id: string) => void = () => {},
+  ) {
     this.#world = world;
     this.#bucket = bucket;
     this.#fleet = fleet;
     this.#settings = settings;
+    this.#lost = lost;
   }
 
   /** The claim if this session holds it in memory; no request. */
@@ -159,6 +168,7 @@ export class Claims {
   forget(object: ObjectIdentity): void {
     this.#held.delete(object.id);
     this.#mustRaise.add(object.id);
+    this.#lost(object.id);
   }
 
   /** The session is over: under the next one everything is claimed anew. */

@@ -17,6 +17,7 @@ import { checkCounter, checkRegister } from "./check-register.js";
 import { SimulatedClient } from "./client.js";
 import { History, type Operation } from "./history.js";
 import { type FaultKind, Nemesis } from "./nemesis.js";
+import { Watchers } from "./watchers.js";
 
 export const WORKLOADS = ["list", "register", "counter", "mixed"] as const;
 export type Workload = (typeof WORKLOADS)[number];
@@ -29,6 +30,8 @@ export interface SimulationOptions {
   readonly objects?: number;
   /** Of virtual time, in which things go wrong. Default 12,000. */
   readonly stormMs?: number;
+  /** Who watch lists meanwhile. Default 9 in two thirds of the seeds. */
+  readonly watchers?: number;
   readonly without?: readonly FaultKind[];
   /** Told each line of what happens. */
   readonly trace?: (line: string) => void;
@@ -65,6 +68,10 @@ const SETTINGS = {
   DRAIN_MS: 2_000,
   HEALTH_INTERVAL_MS: 0,
   JOURNAL_FILE_BYTES: 65_536,
+  // So that no watcher has to hear of a gap, whatever the wall clock does.
+  EVENT_RETENTION_MS: 86_400_000,
+  EVENT_PAGE_MAX: 8,
+  EVENT_BUFFER_MAX: 4,
 };
 
 /** Beside the sources, whether they run as they are or compiled. */
@@ -140,13 +147,38 @@ class Simulation {
     this.#faults = nemesis.counts;
     const untilMs = time.nowMs + stormMs;
     const clients = Array.from({ length: CLIENTS }, (_, client) => this.#client(client, untilMs));
+    const watchers = this.#newWatchers();
     await nemesis.run(untilMs);
     this.#tell("calm");
     await nemesis.heal();
     await Promise.all(clients);
     await sleep(this.#world, CALM_MS / 4);
     const stuck = await this.#lastReadings();
-    return [...stuck, ...this.#check()];
+    const missed = await watchers?.end(this.#lists());
+    return [...stuck, ...this.#check(), ...(missed ?? [])];
+  }
+
+  #newWatchers(): Watchers | undefined {
+    const { seed, watchers: count = seed % 3 === 0 ? 0 : 9 } = this.#options;
+    const objects = this.#objects.filter((object) => object.startsWith("List/"));
+    if (count === 0 || objects.length === 0) return undefined;
+    return new Watchers({
+      fleet: this.#fleet,
+      world: this.#world,
+      random: new SeededRandom(seed * 211 + 3),
+      objects,
+      count,
+      tell: (what) => this.#tell(what),
+    });
+  }
+
+  /** As they were last read. */
+  #lists(): ReadonlyMap<string, readonly number[]> {
+    const lists = new Map<string, readonly number[]>();
+    for (const { object, operation, ended } of this.#history.all) {
+      if (operation.kind === "list" && ended.kind === "ok") lists.set(object, ended.value as readonly number[]);
+    }
+    return lists;
   }
 
   #faults: ReadonlyMap<FaultKind, number> = new Map();
