@@ -149,6 +149,7 @@ class Simulation {
     const clients = Array.from({ length: CLIENTS }, (_, client) => this.#client(client, untilMs));
     const watchers = this.#newWatchers();
     await nemesis.run(untilMs);
+    watchers?.stay();
     this.#tell("calm");
     await nemesis.heal();
     await Promise.all(clients);

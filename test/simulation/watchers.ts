@@ -44,6 +44,7 @@ export class Watchers {
   readonly #all: (Subscriber | Viewer)[] = [];
   readonly #truths = new Map<string, Truth>();
   readonly violations: string[] = [];
+  #isCalm = false;
   #isOver = false;
 
   constructor(parts: WatchersParts) {
@@ -67,6 +68,11 @@ export class Watchers {
   /** Events that were told in all. */
   get told(): number {
     return this.#all.reduce((sum, { told }) => sum + told, 0);
+  }
+
+  /** From now on nobody leaves of himself: what is missed stays missed. */
+  stay(): void {
+    this.#isCalm = true;
   }
 
   /** In calm. @param lists what each object holds by now @returns what is wrong */
@@ -94,8 +100,8 @@ export class Watchers {
       try {
         const leavesAtMs = fleet.time.nowMs + random.below(8_000);
         await one.join(node);
-        const lasts = (): boolean => node.isUp && node.node === life;
-        while (one.isWatching && lasts() && !this.#isOver && fleet.time.nowMs < leavesAtMs) await sleep(world, LOOK_MS);
+        const hasEnough = (): boolean => this.#isOver || (!this.#isCalm && fleet.time.nowMs >= leavesAtMs);
+        while (one.isWatching && node.isUp && node.node === life && !hasEnough()) await sleep(world, LOOK_MS);
       } catch (thrown) {
         const { code, message } = asMoonportError(thrown);
         tell(`${one.name} refused by ${node.name}: ${code}`);
