@@ -4,8 +4,8 @@ import os from "node:os";
 import path from "node:path";
 import { type AppReport, checkApp } from "../src/app-check/check-app.js";
 import { readAppSource, readTestSources } from "../src/app-source.js";
-import type { Bucket } from "../src/bucket/bucket.js";
-import { openBucket } from "../src/bucket/open-bucket.js";
+import type { BucketReader } from "../src/bucket/bucket.js";
+import { openBucketReader } from "../src/bucket/open-bucket.js";
 import type { Finding } from "../src/lint/contract.js";
 import { silentLogger } from "../src/world/logger.js";
 import { RealFolder } from "../src/world/real-folder.js";
@@ -43,10 +43,10 @@ export async function checkFolder(context: Context, native: readonly string[], o
 }
 
 /** The data folder's bucket, if there is one: a check makes none. A node may be at work on it. */
-function existingBucket({ bucketUrl, settings }: Context, world: World): Bucket | undefined {
+function existingBucket({ bucketUrl, settings }: Context, world: World): BucketReader | undefined {
   const file = bucketUrl.startsWith("sqlite:") ? bucketUrl.slice("sqlite:".length) : undefined;
   if (file === undefined || !fs.existsSync(file)) return undefined;
-  return openBucket(bucketUrl, world, settings);
+  return openBucketReader(bucketUrl, world, settings);
 }
 
 function textOf({ findings, files, objects }: AppReport): string {

@@ -80,6 +80,8 @@ export const ERROR_CODES = {
   not_a_reading_method: refuse(405, "Only reading methods may be called with GET."),
   unit_not_found: refuse(404, "No such unit.", 3),
   object_not_found: refuse(404, "The object was never written, or it is destroyed.", 3),
+  object_exists: refuse(409, "There is an object under the key that a fork was to take."),
+  not_in_history: refuse(404, "What the object was at that time or seq is not kept, or it did not exist then.", 3),
   id_conflict: refuse(409, "The call id was used before with another method or other arguments."),
   id_expired: refuse(409, "The call id is older than the node remembers; whether it ran is no longer known."),
 

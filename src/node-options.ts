@@ -1,6 +1,7 @@
 /** What a node is made of; only the composition root and its callers know all of it. */
 import type { AppSource } from "./app-source.js";
 import type { Bucket } from "./bucket/bucket.js";
+import type { ObjectIdentity } from "./identity.js";
 import type { CallRequest } from "./node-api.js";
 import type { InnerCall } from "./object/inner-call.js";
 import type { DeferredOutcome } from "./object/work.js";
@@ -30,11 +31,17 @@ export interface FleetHooks {
   lapsed(): void;
   /** Other nodes are there than before: sets of journals may have to change. */
   membersChanged(): void;
+  /** Gives an object up for `to`. Rejects when it stays, for something of it does not land. */
+  handOver(object: ObjectIdentity, to: string | undefined): Promise<void>;
+  /** When the object was last used here, monotonic; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined;
 }
 
 /** A fleet that this node is a member of. */
 export interface JoinedFleet extends FleetView {
   begin(hooks: FleetHooks): void;
+  /** Gives up every object, cleanly, for the others; resolves when that is done or `untilMs` (monotonic) has come. */
+  leave(untilMs: number): Promise<void>;
   /** Ends the session. */
   stop(): Promise<void>;
 }

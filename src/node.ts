@@ -6,7 +6,7 @@ import type { AppSource } from "./app-source.js";
 import { probeBucket } from "./bucket/probe.js";
 import type { RequestCounts } from "./bucket/request-counts.js";
 import { asMoonportError, MoonportError } from "./errors.js";
-import type { ObjectIdentity } from "./identity.js";
+import { identityOf, type ObjectIdentity } from "./identity.js";
 import type { LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
@@ -17,10 +17,15 @@ import type {
   CallRequest,
   CallWaiter,
   ClassInfo,
+  ExportedDatabase,
   Inspection,
   NodeApi,
   NodeStatus,
+  ObjectHistory,
+  PointInTime,
   QuarantineEntry,
+  Restoration,
+  Restored,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -36,6 +41,7 @@ import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
+import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome } from "./object/work.js";
@@ -80,6 +86,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #files: FilePool;
   readonly #context: ObjectContext;
   readonly #objects: Objects;
+  readonly #restoring: Restoring;
   readonly #empty: EmptyObjects;
   readonly #units: UnitRunner;
   /** This node's own objects, for who watches them. */
@@ -160,6 +167,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       },
     };
     this.#objects = new Objects(this.#context);
+    this.#restoring = new Restoring(this.#context, this.#objects);
     this.#empty = new EmptyObjects(this.#context);
     this.source = new ObjectSource(this.#context, this.#objects, this.#empty);
     this.#hub = new Hub({ source: this.source, world, settings });
@@ -179,12 +187,20 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       claims: this.#context.claims,
       lapsed: () => this.#lapsed(),
       membersChanged: () => this.#objects.renewSets(),
+      handOver: (object, to) => this.#objects.handOver(object, to),
+      lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
   }
 
   /** This life of the node; another one after its session has lapsed. */
   get session(): string {
     return this.#fleet.session;
+  }
+
+  /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
+  async recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    this.#assertServing();
+    return { seq: await this.#context.claims.recover(object) };
   }
 
   /** From now on objects and units of this node reach others through `router`. */
@@ -315,9 +331,28 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async destroy(object: ObjectIdentity): Promise<void> {
-    this.#assertServing();
-    this.#catalog.classOf(object.app, object.className);
+    this.#assertKnown(object);
     await this.#objects.destroy(object);
+  }
+
+  async history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    this.#assertKnown(object);
+    return await this.#restoring.history(object, limit);
+  }
+
+  async restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    this.#assertKnown(object);
+    return await this.#restoring.restore(object, restoration);
+  }
+
+  async fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    this.#assertKnown(object);
+    return await this.#restoring.fork(object, restoration, identityOf(object.app, object.className, key));
+  }
+
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    this.#assertKnown(object);
+    return await this.#restoring.export(object, at);
   }
 
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
@@ -424,6 +459,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.reload(this.#options.apps);
       this.#refuseBrokenClasses();
       this.#objects.start();
+      this.#restoring.start();
       this.#probe.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
@@ -433,11 +469,14 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #stop(): Promise<void> {
+    const { world, settings, bucket } = this.#options;
+    const untilMs = this.#nowMs() + settings.DRAIN_MS;
+    // Each object is served until its own turn to leave has come.
+    if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
     this.#hub.stop();
     this.feeds.stop();
-    const { world, settings, bucket } = this.#options;
-    await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
+    await this.#drainWithin(Math.max(1, untilMs - this.#nowMs())).catch((error: Error) => {
       this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
     });
@@ -537,9 +576,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #exists(object: ObjectIdentity): Promise<boolean> {
+    this.#assertKnown(object);
+    return this.#objects.exists(object);
+  }
+
+  #assertKnown(object: ObjectIdentity): void {
     this.#assertServing();
     this.#catalog.classOf(object.app, object.className);
-    return this.#objects.exists(object);
   }
 
   #assertServing(): void {

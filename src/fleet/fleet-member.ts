@@ -20,6 +20,7 @@ import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
+import { Handover } from "./handover.js";
 import { remoteJournal, serveJournal } from "./journal-messages.js";
 import { Takeover } from "./takeover.js";
 
@@ -52,6 +53,8 @@ export class FleetMember implements JoinedFleet {
   #hooks: FleetHooks | undefined;
   #membersChanged: () => void = () => {};
   #takeover: Takeover | undefined;
+  #handover: Handover | undefined;
+  #isLeaving = false;
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
@@ -216,11 +219,32 @@ export class FleetMember implements JoinedFleet {
       isValid: () => this.isValid(),
     });
     this.#takeover.begin();
+    this.#handover = new Handover({
+      world,
+      settings,
+      self: this.node,
+      hooks,
+      homesOf: (partition) => this.#ring.homesOf(partition),
+      isValid: () => this.isValid(),
+    });
+  }
+
+  /** The node that is to have the partition's objects: this one not while it leaves, unless nobody else is there. */
+  homeOf(partition: number): string {
+    const homes = this.#ring.homesOf(partition);
+    const home = this.#isLeaving ? homes.find((node) => node !== this.node) : homes[0];
+    return home ?? this.node;
+  }
+
+  async leave(untilMs: number): Promise<void> {
+    this.#isLeaving = true;
+    await this.#handover?.leave(untilMs);
   }
 
   /** Ends the session at once, so that nobody waits for its death, then everything else. */
   async stop(): Promise<void> {
     await this.#takeover?.stop();
+    await this.#handover?.stop();
     await this.#members.stop();
     await this.links.stop();
     await this.#journal.close();
@@ -236,8 +260,10 @@ export class FleetMember implements JoinedFleet {
 
   private changed(): void {
     const members = this.#members.members();
-    if (!this.#ring.isOf(members)) this.#ring = new Ring(members);
+    const isSameRing = this.#ring.isOf(members);
+    if (!isSameRing) this.#ring = new Ring(members);
     this.#hooks?.membersChanged();
+    if (!isSameRing) this.#handover?.begin();
     this.#membersChanged();
   }
 

@@ -10,7 +10,17 @@ import { identityOf, type ObjectIdentity } from "../identity.js";
 import type { Peers } from "../links/contract.js";
 import type { Caller } from "../lua/contract.js";
 import { MoonportNode } from "../node.js";
-import type { CallReply, CallRequest, Inspection, NodeApi } from "../node-api.js";
+import type {
+  CallReply,
+  CallRequest,
+  ExportedDatabase,
+  Inspection,
+  NodeApi,
+  ObjectHistory,
+  PointInTime,
+  Restoration,
+  Restored,
+} from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
 import type { DeferredOutcome } from "../object/work.js";
@@ -33,7 +43,15 @@ const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
 
 /** Nothing happened there. */
-const HARMLESS = new Set(["moved", "node_unreachable", "node_fenced", "replicas_missing", "link_full"]);
+const HARMLESS = new Set([
+  "moved",
+  "node_unreachable",
+  "node_fenced",
+  "node_stopping",
+  "replicas_missing",
+  "link_refused",
+  "link_full",
+]);
 /** It may have happened. */
 const DOUBTFUL = new Set(["link_broken"]);
 
@@ -56,7 +74,10 @@ type Operation =
       readonly args: Uint8Array;
       readonly caller: Caller;
     }
-  | { readonly kind: "inspect" }
+  | { readonly kind: "inspect" | "recover" }
+  | { readonly kind: "history"; readonly limit?: number }
+  | { readonly kind: "restore"; readonly restoration: Restoration }
+  | { readonly kind: "fork"; readonly restoration: Partial<Restoration>; readonly key: string }
   | { readonly kind: "destroy" };
 
 interface Asked {
@@ -126,7 +147,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     this.#places = new Places({
       self: fleet.node,
       isMember: (name) => fleet.member(name) !== undefined,
-      homeOf: (partition) => fleet.ring.homesOf(partition)[0] ?? fleet.node,
+      homeOf: (partition) => fleet.homeOf(partition),
     });
   }
 
@@ -185,6 +206,30 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
 
   destroy(object: ObjectIdentity): Promise<void> {
     return this.#ask({ ...this.#reading<void>(object, { kind: "destroy" }), isRepeatable: false });
+  }
+
+  history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    return this.#read(object, { kind: "history", ...(limit !== undefined && { limit }) });
+  }
+
+  restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    return this.#ask({ ...this.#reading<Restored>(object, { kind: "restore", restoration }), isRepeatable: false });
+  }
+
+  /** Done by the node that owns the new object: what is read stands in the bucket. */
+  fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    const operation: Operation = { kind: "fork", restoration, key };
+    return this.#ask({ ...this.#reading<Restored>(object, operation), isRepeatable: false });
+  }
+
+  /** @throws MoonportError `moved` naming the node to ask: a file does not travel between nodes */
+  exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    return this.#node.exportDatabase(object, at);
+  }
+
+  /** Claims an object of which too few journals are left; what only the lost ones had is lost. For operators. */
+  recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    return this.#read(object, { kind: "recover" });
   }
 
   subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
@@ -316,6 +361,14 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
       }
       case "inspect":
         return node.inspect(object);
+      case "recover":
+        return node.recover(object);
+      case "history":
+        return node.history(object, operation.limit);
+      case "restore":
+        return node.restore(object, operation.restoration);
+      case "fork":
+        return node.fork(object, operation.restoration, operation.key);
       case "destroy":
         return node.destroy(object);
     }

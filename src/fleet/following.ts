@@ -74,7 +74,9 @@ export class Following implements Watch {
     this.#object = object;
     this.#watcher = watcher;
     this.#ended = ended;
-    void this.#run();
+    this.#run().catch((error: unknown) => {
+      parts.world.log.error({ object: object.id, error: asMoonportError(error).message }, "no longer followed");
+    });
   }
 
   /** Another owner may have begun since this node's session ended. */

@@ -58,7 +58,7 @@ export interface JournalOptions {
 
 type State =
   | { readonly kind: "open" }
-  | { readonly kind: "closing"; readonly closed: Promise<void> }
+  | { readonly kind: "closing" }
   | { readonly kind: "broken"; readonly error: MoonportError };
 
 /** A request about an object whose record is being read. */
@@ -84,6 +84,7 @@ export class Journal implements JournalPort {
   #entryBytes = 0;
   #headBytes = 0;
   #state: State = { kind: "open" };
+  #closing: Promise<void> | undefined;
 
   /** @throws MoonportError `journal_corrupt`, `storage_*` */
   static async open(options: JournalOptions): Promise<Journal> {
@@ -114,6 +115,8 @@ export class Journal implements JournalPort {
       settings,
       ledger,
       heldBytes: () => this.#entryBytes + this.#headBytes,
+      // Entries that a base has dropped, and no record says so, would leave those behind them over a hole.
+      needsHead: (slot, { number }) => slot.headFile <= number || this.#late.has(slot),
       reader: () => new FilesReader(world, folder, id),
       copyEntry: (batch, slot, entry, reader) => this.#copyEntry(batch, slot, entry, reader),
       copyHead: (batch, slot) => this.#addHead(batch, slot),
@@ -133,7 +136,7 @@ export class Journal implements JournalPort {
     return this.#writer.syncs;
   }
 
-  /** Objects with entries, whosever they are. */
+  /** Objects with entries, whosever they are, some perhaps not acknowledged yet. */
   tails(): HeldTail[] {
     const tails: HeldTail[] = [];
     for (const slot of this.#slots.values()) if (!mayForget(slot.held)) tails.push(tailOf(slot));
@@ -146,11 +149,14 @@ export class Journal implements JournalPort {
   }
 
   async append(object: string, message: EntryMessage<Payload>): Promise<EntryAnswer> {
+    const { epoch, covered, afterSeq, toSeq } = message;
+    assertWhole(epoch, covered, afterSeq, toSeq);
     return this.#known(object, message.payload.length, (slot) => this.#append(slot, message));
   }
 
   async notice(object: string, notice: CoverageNotice): Promise<NoticeAnswer | undefined> {
     this.#assertOpen();
+    assertWhole(notice.epoch, notice.covered);
     if (!this.#slots.has(object) && !this.#readings.has(object)) return undefined;
     return this.#known(object, 0, (slot) => {
       const { held, answer } = decideNotice(this.id, slot.held, notice);
@@ -160,6 +166,7 @@ export class Journal implements JournalPort {
   }
 
   async promise(object: string, request: PromiseRequest): Promise<PromiseAnswer<Payload>> {
+    assertWhole(request.epoch);
     return this.#known(object, 0, (slot) => {
       const { held, answer } = decidePromise(this.id, slot.held, request);
       this.#adopt(slot, held);
@@ -169,16 +176,15 @@ export class Journal implements JournalPort {
 
   /** Waits for what is under way; requests from now on are refused. Idempotent. */
   close(): Promise<void> {
-    if (this.#state.kind === "closing") return this.#state.closed;
-    const closed = this.#closed();
-    this.#state = { kind: "closing", closed };
-    return closed;
+    if (this.#state.kind === "open") this.#state = { kind: "closing" };
+    this.#closing ??= this.#closed();
+    return this.#closing;
   }
 
   async #closed(): Promise<void> {
     await this.#writer.rested();
     // Behind the last batch, so that damage to that can be told from a crash.
-    this.#writer.gathering.add({ kind: "oldest", oldest: this.#ledger.oldestNeeded }, () => {});
+    this.#writer.gathering.add({ kind: "oldest", oldest: this.#ledger.oldest.number }, () => {});
     await this.#writer.close();
     this.#cleaner.stop();
   }
@@ -247,7 +253,7 @@ export class Journal implements JournalPort {
 
   async #recordEpoch(object: string): Promise<number> {
     const epoch = await this.#options.recordEpoch(object);
-    assert(Number.isSafeInteger(epoch) && epoch >= 0, "a record's epoch is a whole number");
+    assertWhole(epoch);
     return epoch;
   }
 
@@ -263,7 +269,7 @@ export class Journal implements JournalPort {
   #forgetSome(): void {
     for (const slot of this.#idle) {
       if (this.#slots.size <= this.#options.settings.JOURNAL_OBJECTS_MAX) return;
-      // The last record of an object that is forgotten says how far it is covered, so no entries come back without it.
+      // The last record of an object says how far it is covered: its entries go before that does.
       if (this.#late.has(slot)) this.#addHead(this.#writer.gathering, slot);
       this.#idle.delete(slot);
       this.#slots.delete(slot.object);
@@ -412,6 +418,14 @@ function entryRecord(slot: HeldSlot, next: HeldObject<KeptPayload>, message: Ent
 
 function tailOf({ object, held }: HeldSlot): HeldTail {
   return { object, tailEpoch: held.tailEpoch, have: haveSeq(held) };
+}
+
+/** Before it is decided on: what no record can say must not become a state. */
+function assertWhole(...numbers: readonly number[]): void {
+  assert(
+    numbers.every((number) => Number.isSafeInteger(number) && number >= 0),
+    "epochs and seqs are whole numbers",
+  );
 }
 
 function queueFull(object?: string): MoonportError {

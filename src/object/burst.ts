@@ -18,7 +18,7 @@ import type { EmittedEvent, OpenObject } from "./open-object.js";
 import { OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
 import { wakeObject } from "./wake-object.js";
-import type { CallWork, DestroyWork, Outcome, Work } from "./work.js";
+import { type CallWork, type DestroyWork, isForBurst, type Outcome, type Work } from "./work.js";
 
 export type BurstResult =
   | {
@@ -172,7 +172,7 @@ export class Burst {
       if (this.#mailbox.size === 0) return;
       // It waits in its place: should its time be up before it begins, it is answered there.
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
-      const work = this.#mailbox.take(clock.monotonicMs());
+      const work = this.#mailbox.take(clock.monotonicMs(), isForBurst);
       if (work === undefined) return;
       if (work.kind === "row") {
         this.#rowAsked = true;

@@ -14,7 +14,7 @@ import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import { type CallWork, type DeferredOutcome, fenced, type Reply } from "./work.js";
+import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply } from "./work.js";
 
 export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred">;
 
@@ -103,6 +103,11 @@ export class Objects {
     await reply.promise;
   }
 
+  /** In its turn, alone. @throws MoonportError `mailbox_full`, `node_full` */
+  replace(object: ObjectIdentity, work: Omit<ReplaceWork, "kind">): void {
+    this.#admit(object).submit({ kind: "replace", ...work });
+  }
+
   /** Beside the mailbox, of an object that exists. */
   read<T>(object: ObjectIdentity, work: ReadWork<T>): T | Promise<T> {
     return this.#admit(object).read(work);
@@ -149,6 +154,32 @@ export class Objects {
   /** The session is over: nothing is served from any file any more. What was committed and not released is in doubt. */
   loseAll(cause: MoonportError): void {
     for (const resident of this.#residents.values()) resident.lose(cause);
+  }
+
+  /**
+   * Gives an object to whoever claims it next. Calls that wait for it here fail with `moved`, which is safe to repeat; those
+   * that run end first. @param to the node that is to have it, for their hint
+   */
+  async handOver(object: ObjectIdentity, to: string | undefined): Promise<void> {
+    const resident = this.#residents.get(object.id);
+    if (resident !== undefined) {
+      const details = to === undefined ? {} : { node: to };
+      const cause = MoonportError.of("moved", `${object.id} goes to another node`, { object: object.id, details });
+      try {
+        await resident.leave(cause);
+      } catch (error) {
+        resident.stay();
+        throw error;
+      }
+      if (!resident.tryLeave()) return resident.stay();
+      this.#residents.delete(object.id);
+    }
+    await this.#context.claims.release(object);
+  }
+
+  /** When it was last used; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined {
+    return this.#residents.get(object.id)?.lastUsedMs;
   }
 
   /** The set of journals that each object should have may be another one now. */

@@ -5,7 +5,7 @@ import type { Caller, LuaClass } from "../lua/contract.js";
 import type { EmptyObjects } from "../object/empty-objects.js";
 import type { ObjectContext } from "../object/object-context.js";
 import type { Objects } from "../object/objects.js";
-import type { OpenObject } from "../object/open-object.js";
+import { lastEvent, type OpenObject } from "../object/open-object.js";
 import { runReading } from "../object/reading.js";
 import type { ReadingCall } from "./contract.js";
 import type { Evaluated, LiveSource, StoredEvents, Watch } from "./live-source.js";
@@ -130,9 +130,4 @@ function storedEvents(open: OpenObject, after: number, limit: number): StoredEve
 
 function standing(open: OpenObject): { number: number; seq: number } {
   return { number: lastEvent(open), seq: open.committedSeq };
-}
-
-/** A file that begins a new life has not heard of the events before it until it is first written. */
-function lastEvent(open: OpenObject): number {
-  return Math.max(open.tables.events.last, open.claim.manifest.eventLast);
 }

@@ -14,13 +14,14 @@ import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
+import { databaseAnswer, forkOf, limitOf, pointOf, restorationOf } from "./past-operations.js";
 import { callIdOf, timeoutOf } from "./request-headers.js";
 import { type ObjectPath, type Route, routeOf } from "./routes.js";
 
 export interface OperationsContext {
   readonly node: NodeApi;
   readonly settings: Settings;
-  readonly world: Pick<World, "clock">;
+  readonly world: Pick<World, "clock" | "log">;
 }
 
 /** Calls, health, operator's routes. It knows every path or refuses it: the last of the door's handlers. */
@@ -51,6 +52,10 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
     case "inspect":
     case "sql":
     case "destroy":
+    case "history":
+    case "restore":
+    case "fork":
+    case "export":
     case "quarantine_clear":
       return (principal) => principal.check({ right: "admin", ...targetOf(route.object) });
     case "status":
@@ -96,6 +101,16 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       await node.destroy(object);
       return json({ destroyed: object.id });
     }
+    case "history":
+      return json(await node.history(identity(route.object), limitOf(route.limit)));
+    case "restore":
+      return json(await node.restore(identity(route.object), restorationOf(tableIn(bodyValue(context, request)))));
+    case "fork": {
+      const { to, ...rest } = forkOf(tableIn(bodyValue(context, request)));
+      return json(await node.fork(identity(route.object), rest, to));
+    }
+    case "export":
+      return databaseAnswer(await node.exportDatabase(identity(route.object), pointOf(route)), context.world.log);
     case "quarantine":
       return json({ methods: await node.quarantine() });
     case "quarantine_clear": {
@@ -225,6 +240,11 @@ function utf8(bytes: Uint8Array): string {
 
 function identity({ app, className, key }: ObjectPath): ObjectIdentity {
   return identityOf(app, className, key);
+}
+
+function tableIn(body: PlainValue | undefined): PlainObject {
+  if (isTable(body)) return body;
+  throw MoonportError.of("bad_request", 'the body is {"at": {"seq": 5}} or {"at": {"atMs": 1767225600000}}');
 }
 
 function isTable(value: PlainValue | undefined): value is PlainObject {

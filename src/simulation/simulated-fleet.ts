@@ -45,11 +45,15 @@ export interface StartOptions {
   readonly weight?: number;
   /** How fast its monotonic clock runs. Default 1. */
   readonly clockRate?: number;
+  /** How long its disk takes for a sync, milliseconds. Default 0.5. */
+  readonly diskSyncMs?: number;
 }
 
 export interface CrashOptions {
   /** The machine loses its power: what no sync had reached may be gone, and nobody is told. Default: the process dies. */
   readonly power?: boolean;
+  /** Its disk is gone with it: it comes back with an empty one. Nobody is told. */
+  readonly disk?: boolean;
 }
 
 const BUCKET_TIMEOUT_MS = 2_000;
@@ -83,9 +87,16 @@ export class SimulatedFleet {
   /** Makes a node that does not run yet. */
   add(name: string, options: StartOptions = {}): SimulatedNode {
     assert(!this.nodes.has(name), `${name} is there already`);
-    const node = new SimulatedNode(this, name, path.join(this.#root, name), options);
+    const node = new SimulatedNode(this, name, this.folderOf(name), options);
     this.nodes.set(name, node);
     return node;
+  }
+
+  /** Removed with the fleet: of a node, or of somebody outside. */
+  folderOf(name: string): string {
+    const folder = path.join(this.#root, name);
+    fs.mkdirSync(folder, { recursive: true });
+    return folder;
   }
 
   node(name: string): SimulatedNode {
@@ -124,14 +135,13 @@ export class SimulatedNode {
     this.#fleet = fleet;
     this.name = name;
     this.#options = options;
-    fs.mkdirSync(root, { recursive: true });
     this.#world = new VirtualWorld({
       time: fleet.time,
       root,
       seed: this.#drawSeed(),
       log: fleet.options.log?.(name) ?? silentLogger,
       monotonicRate: options.clockRate ?? 1,
-      diskSyncMs: 0.5,
+      diskSyncMs: options.diskSyncMs ?? 0.5,
     });
     this.bucket = this.#newBucket();
   }
@@ -193,11 +203,16 @@ export class SimulatedNode {
   }
 
   /** As a client that is connected to this node. @throws MoonportError `node_unreachable`, `outcome_unknown` if it dies meanwhile */
-  async call(request: CallRequest): Promise<CallReply> {
+  call(request: CallRequest): Promise<CallReply> {
+    return this.ask((node) => node.call(request));
+  }
+
+  /** As {@link call}, whatever is asked. */
+  async ask<T>(what: (node: FleetNode) => Promise<T>): Promise<T> {
     const life = this.#life;
     if (life.kind !== "up") throw MoonportError.of("node_unreachable", `${this.name} is not up`);
-    const calling = this.#world.running().then(() => life.node.call(request));
-    return Promise.race([calling, life.died]);
+    const asking = this.#world.running().then(() => what(life.node));
+    return Promise.race([asking, life.died]);
   }
 
   /** As a client that is connected to this node, which nobody tells when it dies. @throws MoonportError as {@link call} */
@@ -242,11 +257,16 @@ export class SimulatedNode {
     this.#world = this.#world.crash(this.#drawSeed());
   }
 
-  crash({ power = false }: CrashOptions = {}): void {
+  crash({ power = false, disk = false }: CrashOptions = {}): void {
     if (this.#life.kind === "down") return;
-    this.#fleet.network.kill(this.name, { silently: power });
-    this.#world = power ? this.#world.powerCut(this.#drawSeed()) : this.#world.crash(this.#drawSeed());
+    this.#fleet.network.kill(this.name, { silently: power || disk });
+    this.#world = this.#nextWorld(power, disk);
     this.#endLife();
+  }
+
+  #nextWorld(power: boolean, disk: boolean): VirtualWorld {
+    if (disk) return this.#world.loseDisk(this.#drawSeed());
+    return power ? this.#world.powerCut(this.#drawSeed()) : this.#world.crash(this.#drawSeed());
   }
 
   /** As SIGSTOP. */
@@ -254,9 +274,9 @@ export class SimulatedNode {
     this.#world.stopProcess();
   }
 
-  /** As SIGCONT. */
-  resume(): void {
-    this.#world.continueProcess();
+  /** As SIGCONT. @param first what came meanwhile may be seen before the clock is looked at */
+  resume(first?: "in_order" | "arrivals"): void {
+    this.#world.continueProcess(first);
   }
 
   discard(): void {

@@ -16,6 +16,7 @@ const STATES_MAX = 2_000_000;
 export function checkRegister(history: readonly Recorded[]): readonly string[] {
   return search(history, (state, { operation, ended }) => {
     if (operation.kind === "write") return operation.value;
+    if (operation.kind === "destroy") return 0;
     if (operation.kind === "read") return ended.kind === "ok" && ended.value !== state ? undefined : state;
     return undefined;
   });
@@ -24,6 +25,7 @@ export function checkRegister(history: readonly Recorded[]): readonly string[] {
 export function checkCounter(history: readonly Recorded[]): readonly string[] {
   return search(history, (state, { operation, ended }) => {
     if (operation.kind === "read") return ended.kind === "ok" && ended.value !== state ? undefined : state;
+    if (operation.kind === "destroy") return 0;
     if (operation.kind !== "add") return undefined;
     const next = state + operation.amount;
     return ended.kind === "ok" && ended.value !== next ? undefined : next;

@@ -76,12 +76,14 @@ export class Watchers {
   }
 
   /** In calm. @param lists what each object holds by now @returns what is wrong */
-  async end(lists: ReadonlyMap<string, readonly number[]>): Promise<readonly string[]> {
+  async end(lists: ReadonlyMap<string, unknown>): Promise<readonly string[]> {
     const { fleet, world, tell } = this.#parts;
     const untilMs = fleet.time.nowMs + CATCH_UP_MS;
-    const behind = (): (Subscriber | Viewer)[] => this.#all.filter((one) => !one.hasSeen(lists.get(one.object) ?? []));
+    const listOf = ({ object }: Watcher): readonly number[] =>
+      (lists.get(object) as readonly number[] | undefined) ?? [];
+    const behind = (): (Subscriber | Viewer)[] => this.#all.filter((one) => !one.hasSeen(listOf(one)));
     while (behind().length > 0 && fleet.time.nowMs < untilMs) await sleep(world, LOOK_MS);
-    for (const one of behind()) this.violations.push(`${one.name} ${one.missing(lists.get(one.object) ?? [])}`);
+    for (const one of behind()) this.violations.push(`${one.name} ${one.missing(listOf(one))}`);
     this.#isOver = true;
     for (const one of this.#all) one.leave();
     tell(`${this.told} told to watchers`);
