@@ -6,6 +6,7 @@ import { type AppReport, checkApp } from "../src/app-check/check-app.js";
 import { readAppSource, readTestSources } from "../src/app-source.js";
 import type { BucketReader } from "../src/bucket/bucket.js";
 import { openBucketReader } from "../src/bucket/open-bucket.js";
+import { sqliteLocation } from "../src/bucket/sqlite-location.js";
 import type { Finding } from "../src/lint/contract.js";
 import { silentLogger } from "../src/world/logger.js";
 import { RealFolder } from "../src/world/real-folder.js";
@@ -44,7 +45,7 @@ export async function checkFolder(context: Context, native: readonly string[], o
 
 /** The data folder's bucket, if there is one: a check makes none. A node may be at work on it. */
 function existingBucket({ bucketUrl, settings }: Context, world: World): BucketReader | undefined {
-  const file = bucketUrl.startsWith("sqlite:") ? bucketUrl.slice("sqlite:".length) : undefined;
+  const file = sqliteLocation(bucketUrl)?.path;
   if (file === undefined || !fs.existsSync(file)) return undefined;
   return openBucketReader(bucketUrl, world, settings);
 }

@@ -11,6 +11,7 @@ import { addHistory } from "./commands/history.js";
 import { addInspect } from "./commands/inspect.js";
 import { addList } from "./commands/list.js";
 import { addNew } from "./commands/new.js";
+import { addNodes } from "./commands/nodes.js";
 import { addQuarantine } from "./commands/quarantine.js";
 import { addFork, addRestore } from "./commands/restore.js";
 import { addSettings } from "./commands/settings.js";
@@ -47,6 +48,6 @@ ${exitCodesHelp()}`,
   for (const add of [addNew, addDev, addCheck, addTest, addStart]) add(program);
   for (const add of [addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy]) add(program);
   for (const add of [addHistory, addRestore, addFork, addExport]) add(program);
-  for (const add of [addSubscribe, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
+  for (const add of [addSubscribe, addNodes, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
   return program;
 }

@@ -4,6 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import type { BucketReader } from "../src/bucket/bucket.js";
 import { openBucketReader } from "../src/bucket/open-bucket.js";
+import { sqliteLocation } from "../src/bucket/sqlite-location.js";
 import { MoonportError } from "../src/errors.js";
 import { checkClassName } from "../src/identity.js";
 import type { Named, VerifyReport } from "../src/verify/report.js";
@@ -75,7 +76,7 @@ function scopeOf(app: string, word: string | undefined, isAppGiven: boolean): Sc
 /** One that is there: reading makes none. */
 function existingBucket({ bucketUrl, settings }: Context, world: World): BucketReader {
   const bucket = openBucketReader(bucketUrl, world, settings);
-  const file = bucketUrl.startsWith("sqlite:") ? bucketUrl.slice("sqlite:".length) : undefined;
+  const file = sqliteLocation(bucketUrl)?.path;
   if (file === undefined || fs.existsSync(file)) return bucket;
   throw MoonportError.of("bucket_unusable", `there is no bucket ${bucket.name}`, {
     hint: "--dir, --data or --bucket name another one",

@@ -167,7 +167,7 @@ export const ERROR_CODES = {
   bucket_failed: retry(503, "The bucket answered with an error."),
   bucket_unusable: operator(500, "The bucket failed the start-up probe."),
   link_refused: operator(500, "Another node refused the link: its secret, version or fleet differs."),
-  fleet_mismatch: operator(500, "The node's settings differ from the fleet's."),
+  fleet_mismatch: operator(500, "The node's settings differ from the fleet's, or it is alone on a fleet's bucket."),
   fleet_full: operator(503, "The fleet has as many nodes as it may have."),
   node_replaced: operator(409, "Another process has taken this node's name; this one answers nothing any more."),
   folder_locked: operator(500, "Another process uses the data folder.", 8),

@@ -40,6 +40,8 @@ export interface CallReply {
 
 export interface Inspection {
   readonly object: string;
+  /** Node of the fleet that it lives on, or would. */
+  readonly node?: string;
   readonly state: "resident" | "local" | "stored" | "destroyed" | "unwritten";
   readonly epoch: number;
   /** Last committed writing transaction. */
@@ -110,6 +112,37 @@ export interface UnitInfo {
   readonly version: string;
 }
 
+/** A node of a fleet, as the node that was asked sees it. */
+export interface NodeInfo {
+  readonly node: string;
+  readonly session: string;
+  /** Of its links. */
+  readonly address: string;
+  /** Where clients reach it. */
+  readonly clientAddress?: string;
+  readonly zone: string;
+  readonly weight: number;
+  readonly version: string;
+  /** Identity of its journal. */
+  readonly journal: string;
+  readonly standing: "live" | "dead";
+  /** Whether it is the node that was asked. */
+  readonly own: boolean;
+}
+
+/** The node's part in its fleet. */
+export interface FleetStatus {
+  readonly node: string;
+  /** Another one after each lapse. */
+  readonly session: string;
+  readonly address: string;
+  /** Nodes that are not known to be dead, this one included. */
+  readonly nodes: number;
+  /** Whether the session is valid; while it is not the node answers `node_fenced`. */
+  readonly valid: boolean;
+  readonly whyInvalid?: string;
+}
+
 export interface NodeStatus {
   readonly version: string;
   /** This life of the node. */
@@ -127,6 +160,8 @@ export interface NodeStatus {
   readonly watchedObjects: number;
   readonly classes: number;
   readonly classErrors: readonly { readonly file: string; readonly message: string }[];
+  /** Of a node of a fleet. */
+  readonly fleet?: FleetStatus;
 }
 
 /** What is known of one method of one object that hung its node's main thread. */
@@ -237,6 +272,8 @@ export interface NodeApi {
   classes(): Promise<readonly ClassInfo[]>;
   units(): Promise<readonly UnitInfo[]>;
   status(): Promise<NodeStatus>;
+  /** The nodes of the fleet; none when the node is alone. */
+  nodes(): Promise<readonly NodeInfo[]>;
   /** Every method that stalled and was not cleared since. */
   quarantine(): Promise<readonly QuarantineEntry[]>;
   /** Forgets a method's stalls, so that it runs again. Resolves with whether any were known. */

@@ -10,6 +10,7 @@ import { identityOf, type ObjectIdentity } from "./identity.js";
 import type { LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
+import { refuseFleetBucket } from "./membership/open-records.js";
 import type { MeasuredNode, NodeGauges } from "./metrics/measured.js";
 import { NodeCounters } from "./metrics/node-counters.js";
 import type {
@@ -20,6 +21,7 @@ import type {
   ExportedDatabase,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
   ObjectHistory,
   PointInTime,
@@ -77,6 +79,8 @@ const NO_CHAIN: readonly string[] = [];
 type Phase = "serving" | "stopping" | "stopped";
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
+  /** This life of the node: the session that it began with. */
+  readonly session: string;
   readonly counters = new NodeCounters();
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
@@ -116,6 +120,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       await probeBucket(bucket, world);
       const { settings } = options;
       const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
+      if (options.fleet === undefined) await refuseFleetBucket(bucket, world, settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       joined = await options.fleet?.({ world, bucket, settings, fleet });
       return new MoonportNode(options, lock, quarantine, joined);
@@ -133,6 +138,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#lock = lock;
     const fleet = joined ?? loneFleet(uuidv7(world));
     this.#fleet = fleet;
+    this.session = fleet.session;
     const observe = options.observer ?? (() => {});
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
@@ -192,11 +198,6 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     });
   }
 
-  /** This life of the node; another one after its session has lapsed. */
-  get session(): string {
-    return this.#fleet.session;
-  }
-
   /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
   async recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
     this.#assertServing();
@@ -231,7 +232,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   #lapsed(): void {
     const cause = MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
-    this.#options.world.log.error({ session: this.session }, "the session has lapsed: every object closes");
+    this.#options.world.log.error({ session: this.#fleet.session }, "the session has lapsed: every object closes");
     this.#context.claims.sessionEnded();
     this.#objects.loseAll(cause);
     this.feeds.allLost(cause);
@@ -330,6 +331,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#objects.read(object, (open) => inspectOpen(open, this.#objects.resident(object)?.mailboxCalls ?? 0));
   }
 
+  /** Makes sure that the object, if it is there, is this node's. @throws MoonportError `moved` when another one's */
+  async settle(object: ObjectIdentity): Promise<void> {
+    await this.#exists(object);
+  }
+
   async destroy(object: ObjectIdentity): Promise<void> {
     this.#assertKnown(object);
     await this.#objects.destroy(object);
@@ -393,6 +399,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       classes: this.#catalog.list().length,
       classErrors: this.#catalog.faults().map(({ file, error }) => ({ file, message: error.message })),
     };
+  }
+
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return [];
   }
 
   get bucketRequests(): RequestCounts | undefined {

@@ -14,6 +14,7 @@ import type {
   ExportedDatabase,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
   ObjectHistory,
   PointInTime,
@@ -231,6 +232,10 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
 
   async status(): Promise<NodeStatus> {
     return as<NodeStatus>(await this.#get("/v1/admin/status"));
+  }
+
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return as<{ nodes: NodeInfo[] }>(await this.#get("/v1/admin/nodes")).nodes;
   }
 
   async quarantine(): Promise<readonly QuarantineEntry[]> {

@@ -14,7 +14,7 @@ import type { JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
-import type { NodeRecord, SessionStanding } from "../membership/contract.js";
+import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import { ObjectKeys } from "../shipping/layout.js";
@@ -25,6 +25,8 @@ import { remoteJournal, serveJournal } from "./journal-messages.js";
 import { Takeover } from "./takeover.js";
 
 const JOURNAL_FOLDER = "journal";
+/** In place of a session while there is none: peers that know the node from before reach its journal already. */
+const JOINING = "joining";
 
 export interface FleetOptions {
   /** Name of the node, the same across restarts. */
@@ -70,7 +72,7 @@ export class FleetMember implements JoinedFleet {
       world,
       settings,
       network,
-      self: () => ({ node, session: member?.session ?? "" }),
+      self: () => ({ node, session: member?.session ?? JOINING }),
       secret,
       fleet,
       version: VERSION,
@@ -161,6 +163,22 @@ export class FleetMember implements JoinedFleet {
     return this.#members.member(node);
   }
 
+  get self(): NodeRecord {
+    return this.#members.self;
+  }
+
+  seen(): readonly SeenNode[] {
+    return this.#members.seen();
+  }
+
+  whyInvalid(): string | undefined {
+    return this.#members.whyInvalid();
+  }
+
+  serveClientsAt(address: string): void {
+    this.#members.serveClientsAt(address);
+  }
+
   replicasFor(object: ObjectIdentity): ReplicaSet {
     const members = this.#members.members();
     const quorum = quorumFor(this.#parts.settings, members.length);
@@ -229,10 +247,11 @@ export class FleetMember implements JoinedFleet {
     });
   }
 
-  /** The node that is to have the partition's objects: this one not while it leaves, unless nobody else is there. */
+  /** The node that is to have the partition's objects: this one only while it may claim them, unless nobody else is there. */
   homeOf(partition: number): string {
     const homes = this.#ring.homesOf(partition);
-    const home = this.#isLeaving ? homes.find((node) => node !== this.node) : homes[0];
+    const mayClaim = !this.#isLeaving && this.isValid();
+    const home = mayClaim ? homes[0] : homes.find((node) => node !== this.node);
     return home ?? this.node;
   }
 

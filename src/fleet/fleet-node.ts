@@ -5,10 +5,15 @@
  * happened, or while its call id makes a repeat safe, until its deadline: while an object moves or its owner has died, callers
  * wait, they do not fail.
  */
+
+import type { AppSource } from "../app-source.js";
+import type { RequestCounts } from "../bucket/request-counts.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import type { Peers } from "../links/contract.js";
 import type { Caller } from "../lua/contract.js";
+import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
+import type { NodeCounters } from "../metrics/node-counters.js";
 import { MoonportNode } from "../node.js";
 import type {
   CallReply,
@@ -16,6 +21,8 @@ import type {
   ExportedDatabase,
   Inspection,
   NodeApi,
+  NodeInfo,
+  NodeStatus,
   ObjectHistory,
   PointInTime,
   Restoration,
@@ -78,6 +85,8 @@ type Operation =
   | { readonly kind: "history"; readonly limit?: number }
   | { readonly kind: "restore"; readonly restoration: Restoration }
   | { readonly kind: "fork"; readonly restoration: Partial<Restoration>; readonly key: string }
+  /** Which node has it, or would claim it. */
+  | { readonly kind: "locate" }
   | { readonly kind: "destroy" };
 
 interface Asked {
@@ -103,7 +112,7 @@ interface Ask<T> {
 
 type FleetNodeSettings = Pick<Settings, "CALL_TIMEOUT_MS" | "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY">;
 
-export class FleetNode implements NodeApi, LiveApi, CallRouter {
+export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   readonly #node: MoonportNode;
   readonly #fleet: FleetMember;
   readonly #world: World;
@@ -223,7 +232,8 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
   }
 
   /** @throws MoonportError `moved` naming the node to ask: a file does not travel between nodes */
-  exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    await this.#assertHere(object);
     return this.#node.exportDatabase(object, at);
   }
 
@@ -232,6 +242,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return this.#read(object, { kind: "recover" });
   }
 
+  /** Wherever the object lives and moves to. */
   subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
     return this.#node.subscribe(request, sink);
   }
@@ -240,10 +251,53 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return this.#node.view(request, sink);
   }
 
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return this.#fleet.seen().map(({ record, standing }) => {
+      const { ttlMs: _, ...shown } = record;
+      return { ...shown, standing, own: record.session === this.#fleet.session };
+    });
+  }
+
+  async status(): Promise<NodeStatus> {
+    const { node, session, address } = this.#fleet.self;
+    const whyInvalid = this.#fleet.whyInvalid();
+    const standing = { valid: whyInvalid === undefined, ...(whyInvalid !== undefined && { whyInvalid }) };
+    const nodes = this.#fleet.members.length;
+    return { ...(await this.#node.status()), fleet: { node, session, address, nodes, ...standing } };
+  }
+
+  get session(): string {
+    return this.#node.session;
+  }
+
+  get counters(): NodeCounters {
+    return this.#node.counters;
+  }
+
+  get bucketRequests(): RequestCounts | undefined {
+    return this.#node.bucketRequests;
+  }
+
+  gauges(): NodeGauges {
+    return this.#node.gauges();
+  }
+
+  reload(apps: readonly AppSource[]): void {
+    this.#node.reload(apps);
+  }
+
+  get unlanded(): Error | undefined {
+    return this.#node.unlanded;
+  }
+
+  /** Tells the other nodes where clients reach this one. */
+  serveClientsAt(address: string): void {
+    this.#fleet.serveClientsAt(address);
+  }
+
   runUnit: NodeApi["runUnit"] = (request) => this.#node.runUnit(request);
   classes: NodeApi["classes"] = () => this.#node.classes();
   units: NodeApi["units"] = () => this.#node.units();
-  status: NodeApi["status"] = () => this.#node.status();
   quarantine: NodeApi["quarantine"] = () => this.#node.quarantine();
   clearQuarantine: NodeApi["clearQuarantine"] = (object, method) => this.#node.clearQuarantine(object, method);
 
@@ -321,6 +375,23 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return address;
   }
 
+  async #assertHere(object: ObjectIdentity): Promise<void> {
+    if (this.#isHere(object)) return;
+    const node = await this.#read<string>(object, { kind: "locate" });
+    if (node === this.#fleet.node) return;
+    const clientAddress = this.#fleet.member(node)?.clientAddress;
+    throw MoonportError.of("moved", `${object.id} lives on ${node}`, {
+      object: object.id,
+      details: { node, ...(clientAddress !== undefined && { clientAddress }) },
+      hint: clientAddress === undefined ? `ask ${node}` : `ask ${node} at ${clientAddress}`,
+    });
+  }
+
+  async #locate(object: ObjectIdentity): Promise<string> {
+    await this.#node.settle(object);
+    return this.#fleet.node;
+  }
+
   #read<T>(object: ObjectIdentity, operation: Operation): Promise<T> {
     return this.#ask(this.#reading<T>(object, operation));
   }
@@ -360,7 +431,9 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
         return node.source.evaluate(object, { method, args: decodeValue(args) as PlainValue[] }, caller);
       }
       case "inspect":
-        return node.inspect(object);
+        return node.inspect(object).then((inspection) => ({ ...inspection, node: this.#fleet.node }));
+      case "locate":
+        return this.#locate(object);
       case "recover":
         return node.recover(object);
       case "history":
@@ -401,13 +474,20 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
   async #once<T>(ask: Ask<T>): Promise<T> {
     const { object, hops } = ask;
     const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
-    if (to !== this.#fleet.node && hops < HOPS_MAX) return this.#forward(ask, to);
+    if (to !== this.#fleet.node && hops < HOPS_MAX) {
+      try {
+        return await this.#forward(ask, to);
+      } catch (thrown) {
+        // The object is this node's, which has forgotten its claim: the record knows.
+        if (ownerNamedBy(asMoonportError(thrown)) !== this.#fleet.node) throw thrown;
+      }
+    }
     try {
       return await ask.here();
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      const owner = error.code === "moved" ? error.details?.node : undefined;
-      if (typeof owner !== "string" || owner === this.#fleet.node) throw error;
+      const owner = ownerNamedBy(error);
+      if (owner === undefined || owner === this.#fleet.node) throw error;
       this.#places.learn(object, owner);
       if (hops >= HOPS_MAX) throw error;
       return this.#forward(ask, owner);
@@ -427,8 +507,8 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!HARMLESS.has(error.code)) throw error;
-      const owner = error.code === "moved" ? error.details?.node : undefined;
-      if (typeof owner === "string") this.#places.learn(object, owner);
+      const owner = ownerNamedBy(error);
+      if (owner !== undefined) this.#places.learn(object, owner);
       else this.#places.forget(object);
       throw error;
     }
@@ -450,6 +530,11 @@ function evaluation({ method, args }: ReadingCall, caller: Caller): Operation {
 /** What callers gave and objects answered is within its bounds already. */
 function encoded(value: PlainValue): Uint8Array {
   return encodeValue(value, Number.POSITIVE_INFINITY, "what travels between nodes");
+}
+
+/** Where an object is that has moved; undefined where nobody says so. */
+function ownerNamedBy({ code, details }: MoonportError): string | undefined {
+  return code === "moved" && typeof details?.node === "string" ? details.node : undefined;
 }
 
 function rejected(error: Error): Promise<never> {

@@ -60,6 +60,7 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
       return (principal) => principal.check({ right: "admin", ...targetOf(route.object) });
     case "status":
     case "classes":
+    case "nodes":
     case "quarantine":
       return (principal) => principal.check({ right: "admin" });
   }
@@ -84,6 +85,8 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       return json(await node.status());
     case "classes":
       return json({ classes: await node.classes(), units: await node.units() });
+    case "nodes":
+      return json({ nodes: await node.nodes() });
     case "inspect":
       return json(await node.inspect(identity(route.object)));
     case "store_get": {
@@ -132,8 +135,9 @@ async function health(node: NodeApi): Promise<HttpAnswer> {
 async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<HttpAnswer> {
   const notReady = (reason: string): HttpAnswer => json({ ready: false, reason }, 503);
   if (isStopping) return notReady("the node is shutting down");
-  const { session, ready, writesLand, sinceLandedMs } = await node.status();
+  const { session, ready, writesLand, sinceLandedMs, fleet } = await node.status();
   if (!ready) return notReady("the node is starting");
+  if (fleet?.valid === false) return notReady(`node_fenced: its session is not valid: ${fleet.whyInvalid}`);
   return writesLand ? json({ ready: true, session }) : notReady(`writes do not land: none has for ${sinceLandedMs} ms`);
 }
 

@@ -22,6 +22,7 @@ export type Route =
   | { readonly kind: "read"; readonly object: ObjectPath; readonly method: string; readonly args: string | undefined }
   | { readonly kind: "status" }
   | { readonly kind: "classes" }
+  | { readonly kind: "nodes" }
   | { readonly kind: "inspect"; readonly object: ObjectPath }
   | { readonly kind: "store_get"; readonly object: ObjectPath; readonly key: string }
   | { readonly kind: "store_list"; readonly object: ObjectPath; readonly prefix: string }
@@ -40,7 +41,7 @@ export type Route =
   | { readonly kind: "quarantine" }
   | { readonly kind: "quarantine_clear"; readonly object: ObjectPath };
 
-const ADMIN_NODE_ROUTES = ["status", "classes", "quarantine"] as const;
+const ADMIN_NODE_ROUTES = ["status", "classes", "nodes", "quarantine"] as const;
 const ADMIN_OBJECT_ROUTES = {
   inspect: "GET",
   store: "GET",

@@ -153,7 +153,8 @@ export class Claims {
     for (let race = 0; race < RACES_MAX; race++) {
       if (!this.#fleet.isValid()) break;
       const won = await this.#tryClaim(object, acceptLoss);
-      if (session !== this.#fleet.session) break;
+      // One that has lapsed keeps its name until there is another: what it won is remembered under neither.
+      if (session !== this.#fleet.session || !this.#fleet.isValid()) break;
       if (won !== undefined) return this.#remember(won);
     }
     if (session !== this.#fleet.session || !this.#fleet.isValid()) {

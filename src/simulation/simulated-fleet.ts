@@ -247,14 +247,16 @@ export class SimulatedNode {
     };
   }
 
-  /** Ends orderly: drains, and gives its session up. */
-  async stop(): Promise<void> {
+  /** Ends orderly: drains, and gives its session up. @returns how many timers it left behind */
+  async stop(): Promise<number> {
     const { node } = this;
     await node.stop();
     await this.bucket.stop();
+    const { timersLeft } = this.#world;
     this.#fleet.network.kill(this.name);
     this.#endLife();
     this.#world = this.#world.crash(this.#drawSeed());
+    return timersLeft;
   }
 
   crash({ power = false, disk = false }: CrashOptions = {}): void {

@@ -61,6 +61,7 @@ export class VirtualWorld implements World {
   readonly #options: VirtualWorldOptions;
   readonly #unsynced: UnsyncedWrites;
   #revoked = false;
+  #timersLeft = 0;
   /** What waits for the process to go on, while it is stopped, in the order in which it fell due or came. */
   #stopped: Waiting[] | undefined;
 
@@ -136,6 +137,11 @@ export class VirtualWorld implements World {
     }
   }
 
+  /** Set, and neither cancelled nor run: none when a process has stopped in order. */
+  get timersLeft(): number {
+    return this.#timersLeft;
+  }
+
   get isStopped(): boolean {
     return this.#stopped !== undefined;
   }
@@ -181,14 +187,20 @@ export class VirtualWorld implements World {
 
   /** Also when it has fallen due and waits for the process to go on. */
   #cancellable(plan: (callback: () => void) => Timer, run: () => void): Timer {
-    let isCancelled = false;
+    let isOver = false;
+    this.#timersLeft++;
+    const end = (): boolean => {
+      if (isOver) return false;
+      isOver = true;
+      this.#timersLeft--;
+      return true;
+    };
     const timer = plan(() => {
-      if (!isCancelled) run();
+      if (end()) run();
     });
     return {
       cancel: () => {
-        isCancelled = true;
-        timer.cancel();
+        if (end()) timer.cancel();
       },
     };
   }

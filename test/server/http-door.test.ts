@@ -357,6 +357,22 @@ describe("the operator's routes", () => {
     expect(await codeOf(ask(open.port, "POST", `/v1/admin/sql/${object}`, boolean))).toBe("bad_value");
   });
 
+  it("list the nodes of the fleet, none of a node that is alone", async () => {
+    expect((await ask(open.port, "GET", "/v1/admin/nodes")).json).toEqual({ nodes: [] });
+    open.node.fleet.push({
+      node: "n1",
+      session: "s",
+      address: "ws://127.0.0.1:1",
+      zone: "z",
+      weight: 1,
+      version: "0.0.0",
+      journal: "j",
+      standing: "live",
+      own: true,
+    });
+    expect((await ask(open.port, "GET", "/v1/admin/nodes")).json).toEqual({ nodes: open.node.fleet });
+  });
+
   it("destroy an object once", async () => {
     const path = `/v1/admin/destroy/${object}`;
     expect((await ask(open.port, "POST", path)).json).toEqual({ destroyed: "default/Echo/a/b" });
@@ -368,6 +384,13 @@ describe("the operator's routes", () => {
     open.node.ready = false;
     const reply = await ask(open.port, "GET", "/readyz");
     expect([reply.status, reply.json.reason]).toEqual([503, "the node is starting"]);
+    open.node.ready = true;
+    const part = { node: "n1", session: "s", address: "ws://127.0.0.1:1", nodes: 3 };
+    open.node.fleetStatus = { ...part, valid: false, whyInvalid: "no renewal was known to land in time" };
+    const fenced = await ask(open.port, "GET", "/readyz");
+    expect([fenced.status, fenced.json.reason]).toEqual([503, expect.stringMatching(/^node_fenced: .*no renewal/)]);
+    open.node.fleetStatus = { ...part, valid: true };
+    expect((await ask(open.port, "GET", "/readyz")).status).toBe(200);
     expect((await ask(open.port, "GET", "/healthz")).status).toBe(200);
   });
 });

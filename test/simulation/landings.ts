@@ -6,6 +6,7 @@ import { objectOfId } from "../../src/identity.js";
 import type { Observation, Observer } from "../../src/observation.js";
 import { ownershipOf } from "../../src/shipping/manifest.js";
 import type { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
+import type { DiskLosses } from "./disk-losses.js";
 import { journalIdOnDisk, tailOnDisk } from "./journal-on-disk.js";
 import { manifestIn } from "./manifests.js";
 
@@ -23,11 +24,13 @@ export class Landings {
   readonly events: ToldEvent[] = [];
   readonly faults: string[] = [];
   readonly #fleet: () => SimulatedFleet;
+  readonly #diskLosses: () => DiskLosses;
   readonly #lives = new Map<string, number>();
   readonly #owners = new Map<string, string>();
 
-  constructor(fleet: () => SimulatedFleet) {
+  constructor(fleet: () => SimulatedFleet, diskLosses: () => DiskLosses) {
     this.#fleet = fleet;
+    this.#diskLosses = diskLosses;
   }
 
   /** Of one life of a node. */
@@ -51,8 +54,9 @@ export class Landings {
     this.#owners.set(key, owner);
     if (owner !== life) this.faults.push(`${object}: both ${owner} and ${life} landed writes in epoch ${epoch}`);
     const lack = this.#lack(landed);
-    if (lack !== undefined)
-      this.faults.push(`${object}: ${life} released seq ${landed.seq} of epoch ${epoch}, ${lack}`);
+    if (lack === undefined) return;
+    const atMs = this.#fleet().time.nowMs;
+    this.faults.push(`${object}: at ${atMs} ms ${life} released seq ${landed.seq} of epoch ${epoch}, ${lack}`);
   }
 
   /** O2, as whoever comes next will find it: what is missing. */
@@ -64,6 +68,7 @@ export class Landings {
     if (covered >= seq) return undefined;
     if (tailEpoch !== epoch) return `and by then epoch ${tailEpoch} counted, from ${covered}`;
     const holding = set.filter((member) => {
+      if (this.#diskLosses().hasJustLost(member.node)) return true;
       const world = nodes.get(member.node)?.world;
       if (world === undefined || journalIdOnDisk(world) !== member.journal) return false;
       const tail = tailOnDisk(world, member.journal, object);

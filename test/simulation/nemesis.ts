@@ -4,11 +4,12 @@ import { BUCKET_OPERATIONS } from "../../src/bucket/memory-faults.js";
 import type { SimulatedFleet, SimulatedNode } from "../../src/simulation/simulated-fleet.js";
 import type { SeededRandom } from "../../src/testing/seeded-random.js";
 import { sleep, type World } from "../../src/world/world.js";
-import { DiskLosses } from "./disk-losses.js";
+import type { DiskLosses } from "./disk-losses.js";
 import { FAULT_KINDS, type FaultKind, type Plan } from "./plan.js";
 
 export interface NemesisParts {
   readonly fleet: SimulatedFleet;
+  readonly diskLosses: DiskLosses;
   readonly world: World;
   readonly plan: Plan;
   /** When it strikes. */
@@ -23,13 +24,11 @@ const STEPS_MAX = 400;
 export class Nemesis {
   readonly counts = new Map<FaultKind, number>();
   readonly #parts: NemesisParts;
-  readonly #diskLosses: DiskLosses;
   #strikes = 0;
   #isOver = false;
 
   constructor(parts: NemesisParts) {
     this.#parts = parts;
-    this.#diskLosses = new DiskLosses(parts.fleet);
   }
 
   /** So far, those that were skipped included. */
@@ -84,7 +83,7 @@ export class Nemesis {
     const kind = FAULT_KINDS.find(isDrawn);
     if (kind === undefined || plan.skipped.includes(strike)) return;
     const node = this.#someNode(random);
-    if (kind === "disk_lost" && !this.#diskLosses.mayLose(node)) return;
+    if (kind === "disk_lost" && !this.#parts.diskLosses.mayLose(node)) return;
     this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
     this.#inflict(kind, node, random);
   }
@@ -105,7 +104,7 @@ export class Nemesis {
           this.#crash(node, random, { power: random.fraction() < 0.5 }),
         );
       case "disk_lost":
-        this.#diskLosses.lost();
+        this.#parts.diskLosses.lost(node);
         return this.#crash(node, random, { disk: true });
       case "pause":
         node.pause();

@@ -15,6 +15,7 @@ import { checkEvents } from "./check-events.js";
 import { checkList } from "./check-list.js";
 import { checkCounter, checkRegister } from "./check-register.js";
 import { SimulatedClient } from "./client.js";
+import { DiskLosses } from "./disk-losses.js";
 import { History, type Operation } from "./history.js";
 import { Landings } from "./landings.js";
 import { Nemesis } from "./nemesis.js";
@@ -48,8 +49,8 @@ export interface SimulationResult {
 }
 
 const CALM_MS = 5_000;
-/** For what was under way when the last node had stopped to come to its end, and for the timers of those that had died. */
-const REST_MS = 70_000;
+/** For what was under way when the last node had stopped to come to its end. */
+const REST_MS = 5_000;
 
 /** Beside the sources, whether they run as they are or compiled. */
 const APP = path.join(import.meta.dirname.replace(/([/\\])dist([/\\]test)/, "$2"), "app");
@@ -66,6 +67,7 @@ class Simulation {
   readonly #fleet: SimulatedFleet;
   /** Outside of all nodes. */
   readonly #world: VirtualWorld;
+  readonly #diskLosses: DiskLosses;
   readonly #nemesis: Nemesis;
   readonly #history = new History();
   readonly #landings: Landings;
@@ -79,7 +81,10 @@ class Simulation {
     this.#trace = trace;
     this.#objects = Array.from({ length: this.#plan.objects }, (_, index) => `${this.#className(index)}/k${index}`);
     app ??= appIn(APP);
-    this.#landings = new Landings(() => this.#fleet);
+    this.#landings = new Landings(
+      () => this.#fleet,
+      () => this.#diskLosses,
+    );
     this.#fleet = new SimulatedFleet({
       seed,
       apps: [app],
@@ -88,6 +93,7 @@ class Simulation {
       observer: (node) => this.#landings.observer(node),
       log: (node) => this.#logger(node),
     });
+    this.#diskLosses = new DiskLosses(this.#fleet);
     this.#world = new VirtualWorld({
       time: this.#fleet.time,
       root: this.#fleet.folderOf("outside"),
@@ -195,7 +201,7 @@ class Simulation {
 
   /** Everybody goes in order: nothing is under way before, and nothing is left of them after. */
   async #stopAll(): Promise<string[]> {
-    const { time, nodes, network } = this.#fleet;
+    const { nodes, network } = this.#fleet;
     const left: string[] = [];
     for (const { name, node } of nodes.values()) {
       const { underWay } = node.fleet.links;
@@ -204,7 +210,8 @@ class Simulation {
     await Promise.all(
       [...nodes.values()].map(async (simulated) => {
         const { node } = simulated;
-        await simulated.stop();
+        const timersLeft = await simulated.stop();
+        if (timersLeft > 0) left.push(`${simulated.name} has stopped and left ${timersLeft} timers behind`);
         const { unlanded } = node.local;
         if (unlanded !== undefined)
           left.push(`${simulated.name} stopped in calm, and not all had landed: ${unlanded.message}`);
@@ -212,7 +219,6 @@ class Simulation {
     );
     await sleep(this.#world, REST_MS);
     if (network.openChannels > 0) left.push(`${network.openChannels} connections outlive their nodes`);
-    if (time.pendingTimers > 0) left.push(`${time.pendingTimers} timers outlive their nodes`);
     return left;
   }
 
@@ -252,6 +258,7 @@ class Simulation {
     const random = new SeededRandom(this.#seed + 31);
     return new Nemesis({
       fleet: this.#fleet,
+      diskLosses: this.#diskLosses,
       world: this.#world,
       plan: this.#plan,
       random,

@@ -9,8 +9,10 @@ import type {
   CallRequest,
   ClassInfo,
   ExportedDatabase,
+  FleetStatus,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
   ObjectHistory,
   PointInTime,
@@ -39,6 +41,8 @@ export class FakeNode implements NodeApi {
     readonly key?: string;
   }[] = [];
   quarantined: QuarantineEntry[] = [];
+  fleet: NodeInfo[] = [];
+  fleetStatus: FleetStatus | undefined;
   ready = true;
   writesLand = true;
   answer: (request: CallRequest) => Promise<CallReply> | CallReply = ({ args }) => ({ value: [...args] });
@@ -133,6 +137,10 @@ export class FakeNode implements NodeApi {
     return this.quarantined.length < known;
   }
 
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return this.fleet;
+  }
+
   async status(): Promise<NodeStatus> {
     return {
       version: "0.0.0",
@@ -147,6 +155,7 @@ export class FakeNode implements NodeApi {
       watchedObjects: 0,
       classes: 1,
       classErrors: [],
+      ...(this.fleetStatus && { fleet: this.fleetStatus }),
     };
   }
 }
