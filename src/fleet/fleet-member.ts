@@ -53,6 +53,7 @@ export class FleetMember implements JoinedFleet {
   readonly #senders: Senders;
   #ring = new Ring([]);
   #hooks: FleetHooks | undefined;
+  #membersChanged: () => void = () => {};
   #takeover: Takeover | undefined;
   #handover: Handover | undefined;
   #isLeaving = false;
@@ -158,6 +159,11 @@ export class FleetMember implements JoinedFleet {
     return this.#members.members().find((member) => member.session === session)?.node;
   }
 
+  /** @param tell called whenever other nodes are there than before */
+  whenMembersChange(tell: () => void): void {
+    this.#membersChanged = tell;
+  }
+
   member(node: string): NodeRecord | undefined {
     return this.#members.member(node);
   }
@@ -246,10 +252,11 @@ export class FleetMember implements JoinedFleet {
     });
   }
 
-  /** The node that is to have the partition's objects: this one not while it leaves, unless nobody else is there. */
+  /** The node that is to have the partition's objects: this one only while it may claim them, unless nobody else is there. */
   homeOf(partition: number): string {
     const homes = this.#ring.homesOf(partition);
-    const home = this.#isLeaving ? homes.find((node) => node !== this.node) : homes[0];
+    const mayClaim = !this.#isLeaving && this.isValid();
+    const home = mayClaim ? homes[0] : homes.find((node) => node !== this.node);
     return home ?? this.node;
   }
 
@@ -281,6 +288,7 @@ export class FleetMember implements JoinedFleet {
     if (!isSameRing) this.#ring = new Ring(members);
     this.#hooks?.membersChanged();
     if (!isSameRing) this.#handover?.begin();
+    this.#membersChanged();
   }
 
   private lapsed(): void {

@@ -21,6 +21,7 @@ import { Landings } from "./landings.js";
 import { Nemesis } from "./nemesis.js";
 import { type FaultKind, type Plan, planOf } from "./plan.js";
 import { type Restored, restored } from "./restored.js";
+import { Watchers } from "./watchers.js";
 
 export interface SimulationOptions {
   readonly seed: number;
@@ -124,16 +125,32 @@ class Simulation {
     await Promise.all([...nodes.values()].map((node) => node.start()));
     const untilMs = time.nowMs + stormMs;
     const working = Array.from({ length: clients }, (_, client) => this.#client(client, untilMs));
+    const watchers = this.#newWatchers();
     await this.#nemesis.run(untilMs);
+    watchers?.stay();
     this.#tell("calm");
     await this.#nemesis.heal();
     await Promise.all(working);
     await sleep(this.#world, CALM_MS);
     const stuck = await this.#lastReadings();
-    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults];
+    const missed = (await watchers?.end(this.#lastValues)) ?? [];
+    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
     return [...(await this.#stopAll()), ...(await this.#checkBucket())];
+  }
+
+  #newWatchers(): Watchers | undefined {
+    const lists = this.#objects.filter((object) => object.startsWith("List/"));
+    if (this.#plan.watchers === 0 || lists.length === 0) return undefined;
+    return new Watchers({
+      fleet: this.#fleet,
+      world: this.#world,
+      random: new SeededRandom(this.#seed * 211 + 3),
+      objects: lists,
+      count: this.#plan.watchers,
+      tell: (what) => this.#tell(what),
+    });
   }
 
   async #client(client: number, untilMs: number): Promise<void> {
