@@ -114,6 +114,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     let ready: FleetNode | undefined;
     let member: FleetMember | undefined;
     const handle = (peers: Peers): void => {
+      fleetOptions.handle?.(peers);
       peers.handle(ASK, (body) => {
         if (ready !== undefined) return ready.#askedByPeer(body as Asked);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
