@@ -48,12 +48,15 @@ import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
+import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
+import type { LiveSource } from "./realtime/live-source.js";
 import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
 import { type FleetView, loneFleet } from "./shipping/fleet-view.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
+import { PastWalk } from "./shipping/past-walk.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
 import { Outbound, type OutboundOptions } from "./units/outbound.js";
@@ -91,8 +94,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #restoring: Restoring;
   readonly #empty: EmptyObjects;
   readonly #units: UnitRunner;
+  /** This node's own objects, for who watches them. */
+  readonly source: LiveSource;
   readonly #hub: Hub;
+  /** For hubs of other nodes. */
+  readonly feeds: Feeds;
   readonly #probe: LandingProbe;
+  readonly #pastWalk: PastWalk;
   readonly #fleet: JoinedFleet | FleetView;
   #router: CallRouter | undefined;
   #phase: Phase = "serving";
@@ -144,7 +152,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       settings,
       log: world.log,
       bucket,
-      claims: new Claims(world, bucket, fleet, settings),
+      claims: new Claims(world, bucket, fleet, settings, (id) => this.feeds.lost(id)),
       fleet,
       catalog: this.#catalog,
       // The embedded bucket commits together whatever arrives together: it bounds itself.
@@ -163,14 +171,17 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       landed: (landing) => {
         this.#probe.landed();
         this.#hub.landed(landing);
+        this.feeds.landed(landing);
       },
     };
     this.#objects = new Objects(this.#context);
     this.#restoring = new Restoring(this.#context, this.#objects);
     this.#empty = new EmptyObjects(this.#context);
-    const source = new ObjectSource(this.#context, this.#objects, this.#empty);
-    this.#hub = new Hub({ source, world, settings });
+    this.source = new ObjectSource(this.#context, this.#objects, this.#empty);
+    this.#hub = new Hub({ source: this.source, world, settings });
+    this.feeds = new Feeds(this.source);
     this.#probe = new LandingProbe({ world, bucket, settings, session: this.session });
+    this.#pastWalk = new PastWalk({ world, bucket, settings });
     this.#units = new UnitRunner({
       world,
       settings,
@@ -185,14 +196,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       claims: this.#context.claims,
       lapsed: () => this.#lapsed(),
       membersChanged: () => this.#objects.renewSets(),
-      handOver: (object, to) => this.#handOver(object, to),
+      handOver: (object, to) => this.#objects.handOver(object, to),
       lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
-  }
-
-  async #handOver(object: ObjectIdentity, to: string | undefined): Promise<void> {
-    await this.#objects.handOver(object, to);
-    this.#hub.endOf(object, "failed", MoonportError.of("moved", `${object.id} lives on ${to ?? "another node"} now`));
   }
 
   /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
@@ -204,6 +210,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** From now on objects and units of this node reach others through `router`. */
   routeCalls(router: CallRouter): void {
     this.#router = router;
+  }
+
+  /** From now on who subscribes here hears of objects through `source`, wherever they live. */
+  routeLive(source: LiveSource): void {
+    this.#hub.useSource(source);
   }
 
   /** Whether the object is this node's, as far as is known here. */
@@ -227,7 +238,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#options.world.log.error({ session: this.#fleet.session }, "the session has lapsed: every object closes");
     this.#context.claims.sessionEnded();
     this.#objects.loseAll(cause);
-    this.#hub.endAll("failed", cause);
+    this.feeds.allLost(cause);
   }
 
   call(request: CallRequest): Promise<CallReply> {
@@ -463,6 +474,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.#objects.start();
       this.#restoring.start();
       this.#probe.start();
+      this.#pastWalk.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
       this.#engine.close();
@@ -477,6 +489,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
     this.#hub.stop();
+    this.feeds.stop();
     await this.#drainWithin(Math.max(1, untilMs - this.#nowMs())).catch((error: Error) => {
       this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
@@ -486,6 +499,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
+    this.#pastWalk.stop();
     if ("stop" in this.#fleet) await this.#fleet.stop();
     await bucket.stop();
     this.#engine.close();

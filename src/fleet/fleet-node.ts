@@ -11,6 +11,7 @@ import type { RequestCounts } from "../bucket/request-counts.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import type { Peers } from "../links/contract.js";
+import type { Caller } from "../lua/contract.js";
 import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
 import { MoonportNode } from "../node.js";
@@ -30,17 +31,21 @@ import type {
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
 import type { DeferredOutcome } from "../object/work.js";
-import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
+import type { LiveApi, ReadingCall, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
+import type { LiveSource } from "../realtime/live-source.js";
 import type { Settings } from "../settings/settings.js";
+import { PermitPool } from "../shipping/permits.js";
 import { decodeValue, encodeValue } from "../store/value-codec.js";
 import type { PlainValue, SqlRows, SqlValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
 import { sleep, type World } from "../world/world.js";
 import { FleetMember, type FleetOptions } from "./fleet-member.js";
-import { Places } from "./place.js";
+import { FleetSource } from "./fleet-source.js";
+import type { FeedAsked } from "./following.js";
+import { HOPS_MAX, Places } from "./place.js";
 
 const ASK = "object.ask";
-const HOPS_MAX = 2;
+const LIVE = "object.live";
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
 
@@ -68,6 +73,14 @@ type Operation =
   | { readonly kind: "store_get"; readonly key: string }
   | { readonly kind: "store_list"; readonly prefix: string }
   | { readonly kind: "sql"; readonly statement: string; readonly parameters: readonly SqlValue[] }
+  | { readonly kind: "events"; readonly after: number; readonly limit: number }
+  | {
+      readonly kind: "evaluate";
+      readonly method: string;
+      /** As those of a call. */
+      readonly args: Uint8Array;
+      readonly caller: Caller;
+    }
   | { readonly kind: "inspect" | "recover" }
   | { readonly kind: "history"; readonly limit?: number }
   | { readonly kind: "restore"; readonly restoration: Restoration }
@@ -97,7 +110,7 @@ interface Ask<T> {
   readonly here: () => Promise<T>;
 }
 
-type FleetNodeSettings = Pick<Settings, "CALL_TIMEOUT_MS">;
+type FleetNodeSettings = Pick<Settings, "CALL_TIMEOUT_MS" | "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY">;
 
 export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   readonly #node: MoonportNode;
@@ -114,8 +127,13 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     let ready: FleetNode | undefined;
     let member: FleetMember | undefined;
     const handle = (peers: Peers): void => {
+      fleetOptions.handle?.(peers);
       peers.handle(ASK, (body) => {
         if (ready !== undefined) return ready.#askedByPeer(body as Asked);
+        throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
+      });
+      peers.handleStream(LIVE, (body) => {
+        if (ready !== undefined) return ready.#feedForPeer(body as FeedAsked);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
       });
     };
@@ -127,6 +145,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     assert(member !== undefined, "a node that has opened has joined");
     ready = new FleetNode(node, member, options.world, options.settings);
     node.routeCalls(ready);
+    node.routeLive(ready.#liveSource());
     return ready;
   }
 
@@ -207,7 +226,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#ask({ ...this.#reading<Restored>(object, { kind: "restore", restoration }), isRepeatable: false });
   }
 
-  /** Done by the node that owns the new object: what is read stands in the bucket. */
+  /** Done by the owner of the object whose past it is: only that knows all of what was acknowledged. */
   fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
     const operation: Operation = { kind: "fork", restoration, key };
     return this.#ask({ ...this.#reading<Restored>(object, operation), isRepeatable: false });
@@ -224,15 +243,12 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#read(object, { kind: "recover" });
   }
 
-  /** @throws MoonportError also `moved` for an object of another node, which its details name */
-  async subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
-    await this.#assertHere(request.object);
+  /** Wherever the object lives and moves to. */
+  subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
     return this.#node.subscribe(request, sink);
   }
 
-  /** @throws MoonportError as {@link subscribe} */
-  async view(request: ViewRequest, sink: Sink): Promise<Subscription> {
-    await this.#assertHere(request.object);
+  view(request: ViewRequest, sink: Sink): Promise<Subscription> {
     return this.#node.view(request, sink);
   }
 
@@ -322,6 +338,44 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     });
   }
 
+  #liveSource(): LiveSource {
+    const { node, links } = this.#fleet;
+    const source = new FleetSource({
+      world: this.#world,
+      settings: this.#settings,
+      self: node,
+      own: this.#node.source,
+      feeds: this.#node.feeds,
+      places: this.#places,
+      turns: new PermitPool(this.#settings.TAKEOVER_CONCURRENCY, 0),
+      isHere: (object) => this.#isHere(object),
+      isValid: () => this.#fleet.isValid(),
+      openFeed: (to, asked) => links.openStream({ node: to, address: this.#addressOf(to) }, LIVE, asked),
+      events: (object, after, limit) => this.#read(object, { kind: "events", after, limit }),
+      evaluate: (object, reading, caller) => this.#read(object, evaluation(reading, caller)),
+    });
+    this.#fleet.whenMembersChange(() => source.membersChanged());
+    return source;
+  }
+
+  /** What lands of an object that is believed to be here, or `moved` to where it is believed to be. */
+  #feedForPeer({ app, className, key, hops }: FeedAsked): AsyncIterable<unknown> {
+    const object = identityOf(app, className, key);
+    const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
+    if (to === this.#fleet.node || hops >= HOPS_MAX) return this.#node.feeds.open(object, "landings");
+    throw MoonportError.of("moved", `${object.id} is believed to be on ${to}`, {
+      object: object.id,
+      details: { node: to },
+    });
+  }
+
+  /** @throws MoonportError `node_unreachable` */
+  #addressOf(node: string): string {
+    const address = this.#fleet.member(node)?.address;
+    if (address === undefined) throw MoonportError.of("node_unreachable", `${node} is no member of the fleet now`);
+    return address;
+  }
+
   async #assertHere(object: ObjectIdentity): Promise<void> {
     if (this.#isHere(object)) return;
     const node = await this.#read<string>(object, { kind: "locate" });
@@ -371,6 +425,12 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         return node.storeList(object, operation.prefix);
       case "sql":
         return node.sql(object, operation.statement, operation.parameters);
+      case "events":
+        return node.source.events(object, operation.after, operation.limit);
+      case "evaluate": {
+        const { method, args, caller } = operation;
+        return node.source.evaluate(object, { method, args: decodeValue(args) as PlainValue[] }, caller);
+      }
       case "inspect":
         return node.inspect(object).then((inspection) => ({ ...inspection, node: this.#fleet.node }));
       case "locate":
@@ -415,13 +475,20 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   async #once<T>(ask: Ask<T>): Promise<T> {
     const { object, hops } = ask;
     const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
-    if (to !== this.#fleet.node && hops < HOPS_MAX) return this.#forward(ask, to);
+    if (to !== this.#fleet.node && hops < HOPS_MAX) {
+      try {
+        return await this.#forward(ask, to);
+      } catch (thrown) {
+        // The object is this node's, which has forgotten its claim: the record knows.
+        if (ownerNamedBy(asMoonportError(thrown)) !== this.#fleet.node) throw thrown;
+      }
+    }
     try {
       return await ask.here();
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      const owner = error.code === "moved" ? error.details?.node : undefined;
-      if (typeof owner !== "string" || owner === this.#fleet.node) throw error;
+      const owner = ownerNamedBy(error);
+      if (owner === undefined || owner === this.#fleet.node) throw error;
       this.#places.learn(object, owner);
       if (hops >= HOPS_MAX) throw error;
       return this.#forward(ask, owner);
@@ -432,9 +499,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const { object, operation, expiresMs, hops } = ask;
     const { app, className, key } = object;
     const timeoutMs = Math.max(1, expiresMs - this.#nowMs());
-    const address = this.#fleet.member(to)?.address;
     try {
-      if (address === undefined) throw MoonportError.of("node_unreachable", `${to} is no member of the fleet now`);
+      const address = this.#addressOf(to);
       const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, operation };
       const answer = await this.#fleet.ask({ node: to, address }, ASK, body, { timeoutMs });
       this.#places.learn(object, to);
@@ -442,8 +508,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!HARMLESS.has(error.code)) throw error;
-      const owner = error.code === "moved" ? error.details?.node : undefined;
-      if (typeof owner === "string") this.#places.learn(object, owner);
+      const owner = ownerNamedBy(error);
+      if (owner !== undefined) this.#places.learn(object, owner);
       else this.#places.forget(object);
       throw error;
     }
@@ -458,9 +524,18 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   }
 }
 
+function evaluation({ method, args }: ReadingCall, caller: Caller): Operation {
+  return { kind: "evaluate", method, args: encoded([...args]), caller };
+}
+
 /** What callers gave and objects answered is within its bounds already. */
 function encoded(value: PlainValue): Uint8Array {
   return encodeValue(value, Number.POSITIVE_INFINITY, "what travels between nodes");
+}
+
+/** Where an object is that has moved; undefined where nobody says so. */
+function ownerNamedBy({ code, details }: MoonportError): string | undefined {
+  return code === "moved" && typeof details?.node === "string" ? details.node : undefined;
 }
 
 function rejected(error: Error): Promise<never> {

@@ -83,7 +83,11 @@ export class Members implements Membership {
   private constructor(options: MembersOptions, sightings: Sightings, enrolled: Enrolled) {
     this.#options = options;
     this.#sightings = sightings;
-    this.#reader = new RecordReader({ ...readerOptions(options), read: (reading) => this.#note(reading) });
+    this.#reader = new RecordReader({
+      ...readerOptions(options),
+      signal: this.#stopping.signal,
+      read: (reading) => this.#note(reading),
+    });
     const { world, bucket, log } = options;
     this.#oldRecords = new OldRecords({ world, bucket, log, ttlMs: enrolled.record.ttlMs });
     this.#session = this.#sessionOf(enrolled);

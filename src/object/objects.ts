@@ -14,7 +14,7 @@ import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import type { CallWork, DeferredOutcome, ReplaceWork, Reply } from "./work.js";
+import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply } from "./work.js";
 
 export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred">;
 
@@ -61,17 +61,32 @@ export class Objects {
     return this.#context.claims.peek(object);
   }
 
-  /** Whether the object has content, committed here or standing in the bucket. */
+  /**
+   * Whether the object has content, committed here or standing in the bucket.
+   * @throws MoonportError `moved`, `node_fenced`, `bucket_failed`, `replicas_missing`
+   */
   async exists(object: ObjectIdentity): Promise<boolean> {
+    const exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+    // Another owner may have written since: that nothing is there is told under a valid session only (E4).
+    if (!exists && !this.#context.fleet.isValid()) throw fenced();
+    return exists;
+  }
+
+  /** Undefined while its file is not open. */
+  #isWrittenHere(object: ObjectIdentity): boolean | undefined {
     const open = this.#residents.get(object.id)?.openFile;
-    if (open !== undefined) return !open.isUnwritten;
+    return open && !open.isUnwritten;
+  }
+
+  async #isWritten(object: ObjectIdentity): Promise<boolean> {
     const { claims } = this.#context;
-    let manifest = await this.manifest(object);
+    const found = await this.manifest(object);
     // Its journals may hold what the bucket does not have yet: only its owner knows.
-    if (manifest !== undefined && claims.held(object) === undefined && ownershipOf(manifest).set.length > 0) {
-      if (!ownershipOf(manifest).clean) manifest = (await claims.claim(object)).manifest;
-    }
-    return manifest !== undefined && !manifest.destroyed && manifest.pages > 0;
+    const isShared = found !== undefined && ownershipOf(found).set.length > 0 && !ownershipOf(found).clean;
+    if (isShared && claims.held(object) === undefined) await claims.claim(object);
+    // What was found may be older than what was claimed and committed here meanwhile.
+    const manifest = claims.held(object)?.manifest ?? found;
+    return this.#isWrittenHere(object) ?? (manifest !== undefined && !manifest.destroyed && manifest.pages > 0);
   }
 
   /** Through the mailbox. @throws MoonportError */
@@ -99,6 +114,19 @@ export class Objects {
     const reply = deferred<Reply>();
     this.#admit(object).submit({ kind: "destroy", resolve: reply.resolve, reject: reply.reject });
     await reply.promise;
+  }
+
+  /**
+   * Everything that is committed now is in the bucket: what journals hold as well.
+   * @throws MoonportError when it does not land
+   */
+  async cover(object: ObjectIdentity): Promise<void> {
+    const open = this.#residents.get(object.id)?.openFile;
+    if (open === undefined || open.shipper.clean) return;
+    const covered = deferred();
+    // Others' writes wait meanwhile, or it might never be.
+    this.replace(object, { run: async () => covered.resolve(), reject: covered.reject });
+    await covered.promise;
   }
 
   /** In its turn, alone. @throws MoonportError `mailbox_full`, `node_full` */

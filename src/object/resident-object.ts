@@ -429,7 +429,8 @@ export class ResidentObject implements FileHolder {
       },
       broken: (open, error) => this.#lost(open, error),
     });
-    if (session === this.#context.fleet.session) return open;
+    // A session that has lapsed keeps its name until there is another one.
+    if (session === this.#context.fleet.session && this.#context.fleet.isValid()) return open;
     const cause = fenced();
     open.close(cause);
     throw cause;

@@ -85,13 +85,11 @@ export class Restoring {
   ): Promise<Restored> {
     return this.#made(object, at, ({ path, state }) =>
       this.#replace(target, path, state, (open, before) => {
-        if (open?.isUnwritten !== true) {
-          throw MoonportError.of("object_exists", `${target.id} exists`, {
-            object: target.id,
-            hint: "fork to another key, or destroy that object first",
-          });
-        }
+        if (open?.isUnwritten !== true) throw exists(target);
         return { seq: before.seq + 1, eventLast: before.eventLast, timers, as: { kind: "fork" } };
+      }).catch((error: unknown) => {
+        // It lives on another node; to whoever asks for a fork, `moved` would say that the first one does.
+        throw error instanceof MoonportError && error.code === "moved" ? exists(target) : error;
       }),
     );
   }
@@ -244,6 +242,7 @@ export class Restoring {
   }
 
   async #standing(object: ObjectIdentity): Promise<Manifest> {
+    await this.#objects.cover(object);
     const manifest = await this.#objects.manifest(object);
     if (manifest !== undefined && manifest.seq > 0) return manifest;
     throw MoonportError.of("object_not_found", `${object.id} was never written`, { object: object.id });
@@ -265,6 +264,13 @@ function eraInfo({ manifest, fromSeq, toSeq, states, fromMs, untilMs, isEnd }: E
     destroyed: isEnd,
     ...(manifest.snapshot && { snapshotSeq: manifest.snapshot.seq }),
   };
+}
+
+function exists({ id }: ObjectIdentity): MoonportError {
+  return MoonportError.of("object_exists", `${id} exists`, {
+    object: id,
+    hint: "fork to another key, or destroy that object first",
+  });
 }
 
 function iso(ms: number): string {

@@ -150,8 +150,8 @@ export class Viewer implements Subscription {
     void room.then(() => this.#tellWaiting());
   }
 
-  end(reason: EndReason, error?: Error): void {
-    this.#tell({ kind: "ended", reason, after: this.after, ...(error !== undefined && { error }) });
+  end(reason: EndReason): void {
+    this.#tell({ kind: "ended", reason, after: this.after });
     this.close();
   }
 

@@ -11,6 +11,7 @@ import type { ObjectKeys } from "./layout.js";
 import type { Manifest, Position, SegmentEntry } from "./manifest.js";
 import { readAhead } from "./read-ahead.js";
 import { DatabaseAssembler } from "./wal/assemble.js";
+import { segmentsOf } from "./wal/bundle.js";
 import type { PageLedger } from "./wal/page-identity.js";
 import { decodeSegment, type Segment } from "./wal/segment.js";
 
@@ -102,10 +103,13 @@ async function addWithin(
   const end = "seq" in limit ? segments.findIndex(({ toSeq }) => toSeq > limit.seq) + 1 : 0;
   let last: Segment | undefined;
   for await (const { value } of bodiesOf(source, end === 0 ? segments : segments.slice(0, end))) {
-    const segment = decodeSegment(value, `the segment of ${source.manifest.object}`);
-    if (isBeyond(limit, segment.toSeq, segment.cutMs)) return { ...(last && { last }), next: segment };
-    assembler.addSegment(value);
-    last = segment;
+    // What journals held one by one lies in one body, and each of it is a state.
+    for (const bytes of segmentsOf(value)) {
+      const segment = decodeSegment(bytes, `the segment of ${source.manifest.object}`);
+      if (isBeyond(limit, segment.toSeq, segment.cutMs)) return { ...(last && { last }), next: segment };
+      assembler.addSegment(bytes);
+      last = segment;
+    }
   }
   return last === undefined ? {} : { last };
 }

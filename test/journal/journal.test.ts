@@ -107,6 +107,24 @@ describe("an object that is not known (J6)", () => {
     expect(readings.length).toBe(1);
   });
 
+  it("stays known while those who waited for its record are answered: what a reading brings is used once", async () => {
+    const readings: Deferred<number>[] = [];
+    const { journal, time } = await begin({ JOURNAL_OBJECTS_MAX: 1 }, async (object) => {
+      if (object === B) return 0;
+      readings.push(deferred<number>());
+      return (readings.at(-1) as Deferred<number>).promise;
+    });
+    await time.until(journal.append(B, entry(1, 0, 0, 1)));
+    const asked = Promise.all([
+      journal.promise(A, { epoch: 3, journal: journal.id }),
+      journal.promise(A, { epoch: 5, journal: journal.id }),
+      journal.append(A, entry(4, 0, 0, 1)),
+    ]);
+    await time.settle();
+    readings[0]?.resolve(3);
+    expect((await time.until(asked)).map(({ kind }) => kind)).toEqual(["promised", "promised", "refused"]);
+  });
+
   it("word of its coverage is passed over", async () => {
     const { journal, time } = await begin();
     expect(await time.until(journal.notice(A, { epoch: 1, covered: 5 }))).toBeUndefined();
@@ -308,6 +326,12 @@ describe("files", () => {
     await time.settle();
     await next();
     expect(journal.bytes).toBeLessThan(4_000);
+  });
+
+  it("are so small against all of it that one can go before the journal is full", () => {
+    expect(() => resolveSettings({ JOURNAL_FILE_BYTES: 1024 * 1024, JOURNAL_BYTES_MAX: 2 * 1024 * 1024 })).toThrow(
+      /at most a quarter/,
+    );
   });
 
   it("more than may wait for the disk is refused", async () => {

@@ -284,7 +284,7 @@ describe("a session", () => {
     // The renewal lands, and its answer is there before the process looks at anything else.
     hold.release();
     await fleet.time.advance(50);
-    a.world.continueProcess("answers");
+    a.world.continueProcess("arrivals");
     await fleet.time.settle();
     expect(a.session === session ? a.members?.isValid() : false).toBe(false);
     await fleet.time.advance(POLL + STEP);
