@@ -6,7 +6,8 @@
 import { openAnnounced, type ServingNode } from "../src/announced-node.js";
 import { readAppSource } from "../src/app-source.js";
 import { openBucket } from "../src/bucket/open-bucket.js";
-import { type FleetConfig, fleetOptionsOf } from "../src/fleet/fleet-config.js";
+import { fleetOptionsOf } from "../src/fleet/checked-config.js";
+import type { FleetConfig } from "../src/fleet/fleet-config.js";
 import { rememberBucket } from "../src/folder-bucket.js";
 import type { NodeOptions } from "../src/node-options.js";
 import type { Observation, Observer } from "../src/observation.js";

@@ -17,12 +17,15 @@ export type {
 } from "./embed/options.js";
 export type { MoonportPast } from "./embed/past.js";
 export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
+export type { FleetConfig } from "./fleet/fleet-config.js";
 export { Moonport } from "./moonport.js";
 export type {
   ClassInfo,
   ExportedDatabase,
+  FleetStatus,
   HistoryEra,
   Inspection,
+  NodeInfo,
   NodeStatus,
   ObjectHistory,
   PointInTime,

@@ -25,10 +25,11 @@ import {
 } from "./embed/options.js";
 import { MoonportPast } from "./embed/past.js";
 import { unitRequestOf } from "./embed/unit.js";
+import { fleetOptionsOf } from "./fleet/checked-config.js";
 import { bucketUrlOf, rememberBucket } from "./folder-bucket.js";
 import { EMBEDDED } from "./folder-holder.js";
 import { checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
-import type { ClassInfo, NodeStatus, UnitResponse } from "./node-api.js";
+import type { ClassInfo, NodeInfo, NodeStatus, UnitResponse } from "./node-api.js";
 import { type Doors, openDoors } from "./server/doors.js";
 import { resolveSettings, type Settings } from "./settings/settings.js";
 import { type RemoteMethods, withMethods } from "./typed-methods.js";
@@ -57,7 +58,8 @@ export class Moonport {
   /**
    * Opens a node on the data folder. Everything taken is given back when it throws.
    * @throws MoonportError `bad_option`, `bad_setting`, `folder_locked` naming who has the folder, `class_invalid` naming every
-   * file that does not load, `address_in_use`, `insecure_bind`, `bucket_*`, `storage_*`
+   * file that does not load, `address_in_use`, `insecure_bind`, `bucket_*`, `storage_*`; in a fleet also `fleet_mismatch`,
+   * `fleet_full`
    */
   static async open(options: MoonportOptions): Promise<Moonport> {
     checkMoonportOptions(options);
@@ -67,6 +69,7 @@ export class Moonport {
     const world = realWorld(dataDir, loggerOf(options.log));
     const readApp = appReader(app, options);
     const bucketUrl = bucketUrlOf(world.folder, options.bucket);
+    const fleet = options.fleet && fleetOptionsOf(options.fleet, bucketUrl, settings);
     const announced = await openAnnounced(
       {
         world,
@@ -86,6 +89,7 @@ export class Moonport {
         ...(allowFetch !== undefined && { outbound: { allowHosts: allowFetch, fetcher: realFetcher } }),
       },
       EMBEDDED,
+      fleet,
     );
     rememberBucket(world.folder, bucketUrl, world.log);
     const parts = { app, world, settings, announced, readApp };
@@ -166,6 +170,11 @@ export class Moonport {
 
   status(): Promise<NodeStatus> {
     return this.#parts.announced.node.status();
+  }
+
+  /** The nodes of the fleet as this one sees them; none when it is alone. */
+  nodes(): Promise<readonly NodeInfo[]> {
+    return this.#parts.announced.node.nodes();
   }
 
   /**

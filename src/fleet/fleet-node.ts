@@ -128,12 +128,12 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     let member: FleetMember | undefined;
     const handle = (peers: Peers): void => {
       fleetOptions.handle?.(peers);
-      peers.handle(ASK, (body) => {
-        if (ready !== undefined) return ready.#askedByPeer(body as Asked);
+      peers.handle(ASK, (body, from) => {
+        if (ready !== undefined) return ready.#askedByPeer(body as Asked, from.node);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
       });
-      peers.handleStream(LIVE, (body) => {
-        if (ready !== undefined) return ready.#feedForPeer(body as FeedAsked);
+      peers.handleStream(LIVE, (body, from) => {
+        if (ready !== undefined) return ready.#feedForPeer(body as FeedAsked, from.node);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
       });
     };
@@ -359,8 +359,9 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   }
 
   /** What lands of an object that is believed to be here, or `moved` to where it is believed to be. */
-  #feedForPeer({ app, className, key, hops }: FeedAsked): AsyncIterable<unknown> {
+  #feedForPeer({ app, className, key, hops }: FeedAsked, from: string): AsyncIterable<unknown> {
     const object = identityOf(app, className, key);
+    this.#places.isNotAt(object, from);
     const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
     if (to === this.#fleet.node || hops >= HOPS_MAX) return this.#node.feeds.open(object, "landings");
     throw MoonportError.of("moved", `${object.id} is believed to be on ${to}`, {
@@ -403,8 +404,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return { object, operation, expiresMs, hops: 0, isRepeatable: true, here };
   }
 
-  async #askedByPeer({ app, className, key, timeoutMs, hops, operation }: Asked): Promise<unknown> {
+  async #askedByPeer(asked: Asked, from: string): Promise<unknown> {
+    const { app, className, key, timeoutMs, hops, operation } = asked;
     const object = identityOf(app, className, key);
+    this.#places.isNotAt(object, from);
     const expiresMs = this.#nowMs() + timeoutMs;
     const here = (): Promise<unknown> => this.#do(object, operation, expiresMs);
     const answer = await this.#once({ object, operation, expiresMs, hops, isRepeatable: false, here });

@@ -44,4 +44,9 @@ export class Places {
   forget(object: ObjectIdentity): void {
     this.#learned.delete(object.id);
   }
+
+  /** Whoever asks for it does not have it: sent back there, it would be claimed by the node that has just given it away. */
+  isNotAt(object: ObjectIdentity, node: string): void {
+    if (this.#learned.get(object.id) === node) this.forget(object);
+  }
 }

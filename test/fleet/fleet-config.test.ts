@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type FleetConfig, fleetOptionsOf, ownNodeName } from "../../src/fleet/fleet-config.js";
+import { fleetOptionsOf, ownNodeName } from "../../src/fleet/checked-config.js";
+import type { FleetConfig } from "../../src/fleet/fleet-config.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 
 const SHARED = "sqlite:/somewhere/bucket.db?shared=1";

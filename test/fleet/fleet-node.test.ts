@@ -6,7 +6,7 @@ import { readAppSource } from "../../src/app-source.js";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { CHANGING_OPERATIONS } from "../../src/bucket/memory-faults.js";
 import type { FleetNode } from "../../src/fleet/fleet-node.js";
-import { identityOf } from "../../src/identity.js";
+import { identityOf, partitionOf } from "../../src/identity.js";
 import { MoonportNode } from "../../src/node.js";
 import type { Delivery, Sink } from "../../src/realtime/contract.js";
 import { resolveSettings } from "../../src/settings/settings.js";
@@ -97,6 +97,26 @@ it("a node whose session has lapsed says so and why, and its subscribers hear of
   const { session, fleet: standing } = await node.status();
   expect(standing?.valid).toBe(true);
   expect([session === before, session === standing?.session]).toEqual([true, false]);
+});
+
+it("an object goes to the node that joined and is preferred for it, though that one last knew it elsewhere", async () => {
+  fleet = new SimulatedFleet({ apps: [APP], settings: { NODE_TTL_MS: TTL_MS, NODE_TTL_MARGIN_MS: 100 } });
+  await fleet.start("n1");
+  const objects = [..."abcdefgh"].map((key) => identityOf("default", "Counter", key));
+  const ask = (node: FleetNode, object: (typeof objects)[number]) =>
+    fleet.time.until(node.call({ object, method: "add", args: [1], caller: { kind: "client" }, callId: object.id }));
+  const first = fleet.node("n1").node;
+  for (const object of objects) await ask(first, object);
+  const { node: second } = await fleet.start("n2");
+  // It learns that they live on the other.
+  for (const object of objects) await ask(second, object);
+  await fleet.time.advance(3 * TTL_MS);
+  for (const object of objects) {
+    const [home] = first.fleet.ring.homesOf(partitionOf(object.id));
+    for (const node of [first, second]) {
+      expect([object.id, (await fleet.time.until(node.inspect(object))).node]).toEqual([object.id, home]);
+    }
+  }
 });
 
 it("a node that is alone does not open a bucket whose fleet has a session that has not ended", async () => {
