@@ -9,11 +9,11 @@
 import { asMoonportError, type ErrorCode, MoonportError } from "../errors.js";
 import { backoffMs } from "../world/backoff.js";
 import type { Watch } from "../world/deadlines.js";
-import type { Channel, ChannelEvents, PeerAddress } from "./contract.js";
+import type { Asker, Channel, ChannelEvents, PeerAddress } from "./contract.js";
 import { Dialling } from "./dialling.js";
 import { FrameChannel } from "./frame-channel.js";
 import { encodeFrame, errorOfFailure, FRAME, type Frame } from "./frames.js";
-import type { Agreed } from "./handshake.js";
+import { type Agreed, CANCEL_PROTOCOL } from "./handshake.js";
 import type { LinkContext } from "./link-context.js";
 import type { StreamControl, StreamReader } from "./streams.js";
 import { type Asked, type Failure, UnderWay } from "./under-way.js";
@@ -29,6 +29,7 @@ type State =
       /** Of this node, as the other side knows it. */
       readonly session: string;
       readonly messageBytesMax: number;
+      readonly protocol: number;
     }
   | { readonly kind: "pausing"; readonly untilMs: number; readonly error: MoonportError }
   | { readonly kind: "stopped" };
@@ -64,11 +65,13 @@ export class OutgoingLink {
     return this.#underWay.size;
   }
 
-  request(name: string, body: unknown, timeoutMs: number): Promise<unknown> {
+  request(name: string, body: unknown, timeoutMs: number, asker?: Asker): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const dueMs = this.#watch.nowMs + timeoutMs;
       this.#watch.lookAfter(dueMs);
-      this.#ask({ kind: "request", resolve, reject }, name, dueMs, (id) => [FRAME.request, id, name, body]);
+      const asked: Asked = { kind: "request", resolve, reject };
+      const id = this.#ask(asked, name, dueMs, (given) => [FRAME.request, given, name, body]);
+      if (id !== undefined) asker?.whenGone(() => this.#cancel(id));
     });
   }
 
@@ -162,7 +165,7 @@ export class OutgoingLink {
       broken: (why) => this.#lost(why),
     });
     this.#refusal = undefined;
-    this.#state = { kind: "up", frames, sinceMs: this.#watch.nowMs, session, messageBytesMax };
+    this.#state = { kind: "up", frames, sinceMs: this.#watch.nowMs, session, messageBytesMax, protocol };
     this.#context.world.log.debug({ ...this.#to, version, protocol }, "a link was made");
     for (const [id, frame] of this.#underWay.release()) {
       if (frame.length <= this.#messageBytesMax) frames.send(frame);
@@ -235,6 +238,17 @@ export class OutgoingLink {
     if (this.#state.kind === "up" && this.#underWay.get(id) !== undefined) {
       this.#state.frames.send(encodeFrame([FRAME.credit, id, items]));
     }
+  }
+
+  /** Nobody waits for the answer any longer. One that never left is not heard at all. */
+  #cancel(id: number): void {
+    if (this.#underWay.isHeld(id)) {
+      const gone = MoonportError.of("caller_gone", "the caller went away before another node was asked");
+      return this.#underWay.fail(id, always(gone));
+    }
+    const isOpen = this.#underWay.get(id) !== undefined;
+    if (!isOpen || this.#state.kind !== "up" || this.#state.protocol < CANCEL_PROTOCOL) return;
+    this.#state.frames.send(encodeFrame([FRAME.cancel, id]));
   }
 
   #leaveStream(id: number): void {
