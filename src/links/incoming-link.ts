@@ -8,7 +8,7 @@ import type { Asker, Channel, PeerName, RequestHandler, StreamHandler } from "./
 import { FrameChannel, type FrameListener } from "./frame-channel.js";
 import { type AnsweringFrame, encodeFrame, FRAME, type Frame, failureFrame } from "./frames.js";
 import type { Agreed } from "./handshake.js";
-import type { LinkContext } from "./link-context.js";
+import { type LinkContext, streamsAtMost } from "./link-context.js";
 import { ServedStream, type StreamSink } from "./streams.js";
 
 export interface Handlers {
@@ -109,6 +109,7 @@ export class IncomingLink implements FrameListener {
       const handler = this.#handlers.streams.get(name);
       if (handler === undefined) throw unknownKind(name);
       this.#checkRoom();
+      this.#checkStreams();
       const iterator = handler(body, this.peer)[Symbol.asyncIterator]();
       const stream = new ServedStream(iterator, window, this.#sink(id, name));
       this.#streams.set(id, stream);
@@ -138,6 +139,14 @@ export class IncomingLink implements FrameListener {
     if (this.#requests.size + this.#streams.size < LINK_REQUESTS_MAX) return;
     const { node } = this.#context.self();
     throw MoonportError.of("link_full", `${node} owes ${this.peer.node} ${LINK_REQUESTS_MAX} answers already`);
+  }
+
+  /** @throws MoonportError `link_full` */
+  #checkStreams(): void {
+    const { settings, self } = this.#context;
+    const streamsMax = streamsAtMost(settings);
+    if (this.#streams.size < streamsMax) return;
+    throw MoonportError.of("link_full", `${self().node} serves ${this.peer.node} ${streamsMax} streams already`);
   }
 
   #answer(id: number, name: string, value: unknown): void {

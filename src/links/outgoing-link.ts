@@ -14,7 +14,7 @@ import { Dialling } from "./dialling.js";
 import { FrameChannel } from "./frame-channel.js";
 import { encodeFrame, errorOfFailure, FRAME, type Frame } from "./frames.js";
 import { type Agreed, CANCEL_PROTOCOL } from "./handshake.js";
-import type { LinkContext } from "./link-context.js";
+import { type LinkContext, streamsAtMost } from "./link-context.js";
 import type { StreamControl, StreamReader } from "./streams.js";
 import { type Asked, type Failure, UnderWay } from "./under-way.js";
 
@@ -101,7 +101,7 @@ export class OutgoingLink {
 
   #ask(asked: Asked, name: string, dueMs: number, frameOf: (id: number) => Frame): number | undefined {
     try {
-      this.#admit();
+      this.#admit(asked.kind);
       const id = this.#lastId + 1;
       const frame = encodeFrame(frameOf(id));
       this.#checkSize(frame);
@@ -119,7 +119,7 @@ export class OutgoingLink {
   }
 
   /** @throws MoonportError when nothing may be asked now */
-  #admit(): void {
+  #admit(kind: Asked["kind"]): void {
     const state = this.#state;
     if (state.kind === "stopped") throw MoonportError.of("node_stopping", "the node is shutting down");
     if (state.kind === "pausing" && state.untilMs > this.#watch.nowMs) throw this.#again(state.error, state.untilMs);
@@ -132,6 +132,10 @@ export class OutgoingLink {
     const { LINK_REQUESTS_MAX } = this.#context.settings;
     if (this.#underWay.size >= LINK_REQUESTS_MAX) {
       throw MoonportError.of("link_full", `${this.#to.node} owes ${LINK_REQUESTS_MAX} answers already`);
+    }
+    const streamsMax = streamsAtMost(this.#context.settings);
+    if (kind === "stream" && this.#underWay.streams >= streamsMax) {
+      throw MoonportError.of("link_full", `${this.#to.node} serves ${streamsMax} streams already`);
     }
   }
 
