@@ -83,7 +83,7 @@ it.each(["one", "two"])(
     expect(await outcome(stage.until(open().next()))).toBe("link_full");
     expect(await stage.until(one.links.request(two, "echo", 1))).toBe(1);
     await streams[0]?.return?.();
-  await stage.time.advance(10);
+    await stage.time.advance(10);
     const third = outcome(open().next());
     expect(await stage.until(Promise.race([third, stage.time.advance(100)]))).toBe(undefined);
   },
