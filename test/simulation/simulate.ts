@@ -156,7 +156,7 @@ class Simulation {
     await Promise.all(working);
     await sleep(this.#world, CALM_MS);
     const stuck = await this.#lastReadings();
-    const missed = (await watchers?.end(this.#lastValues)) ?? [];
+    const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
     const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
@@ -247,7 +247,8 @@ class Simulation {
     const violations: Violation[] = [];
     for (const object of this.#objects) {
       const found = await restored(this.#world, contents, settings, object).catch((error: Error) => error);
-      if (found instanceof Error) violations.push(violation("bucket", `${object} cannot be restored: ${found.message}`));
+      if (found instanceof Error)
+        violations.push(violation("bucket", `${object} cannot be restored: ${found.message}`));
       else violations.push(...this.#checkRestored(object, found));
     }
     return violations;

@@ -6,7 +6,14 @@ import { replacing } from "./replacing.js";
 import { only, type Variant } from "./variant.js";
 
 /** Sets change: nodes come and go for others while their journals go on answering. */
-const CHANGES = only({ bucket_gone: 3, bucket_lands_late: 3, bucket_loses_answers: 3, crash: 2, slow_link: 2, pause: 1 });
+const CHANGES = only({
+  bucket_gone: 3,
+  bucket_lands_late: 3,
+  bucket_loses_answers: 3,
+  crash: 2,
+  slow_link: 2,
+  pause: 1,
+});
 
 export const OWNERS: Record<string, Variant> = {
   "W − 1 acknowledgements release": {
@@ -44,7 +51,8 @@ export const OWNERS: Record<string, Variant> = {
     caughtBy: "landed",
   },
   "a set change is taken for failed on an unchanged version": {
-    breaks: "When the record stands as before, a set change whose answer was lost is forgotten, though it may land yet (O5).",
+    breaks:
+      "When the record stands as before, a set change whose answer was lost is forgotten, though it may land yet (O5).",
     replaces: [...givingUpEarly()],
     plan: CHANGES,
     seed: 1,
@@ -66,7 +74,7 @@ export const OWNERS: Record<string, Variant> = {
 
           override take(): ReturnType<InstanceType<typeof ObjectCargo>["take"]> {
             if (!this.#owed()) return super.take();
-            const load: RecordLoad = { carried: "record", toSeq: this.#committedSeq(), bytes: 0 };
+            const load: RecordLoad = { carried: "record", toSeq: this.#committedSeq(), bytes: 0, cutMs: 0 };
             return { kind: "load", load };
           }
         },
