@@ -1,5 +1,6 @@
 /** Subscriptions and live views through nodes that do not own the object, on simulated fleets. */
 import { describe, expect, it } from "vitest";
+import { CHANGING_OPERATIONS } from "../../src/bucket/memory-faults.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
 import { append, call, listAt, ownerOf, startFleet, subscribe, until, view } from "./watching.js";
 
@@ -126,6 +127,19 @@ describe("nothing is lost and nothing comes twice", () => {
     for (const { sink } of watchers) {
       expect(sink.story).toEqual(["subscribed 1", "event 2 appended", "event 3 appended", "event 4 appended"]);
     }
+  });
+
+  it("when the owner loses its session and nothing else, after its object has left memory", async () => {
+    const fleet = await startFleet(3, { OBJECT_IDLE_MS: 100 });
+    const object = listAt(fleet, "n1");
+    await append(fleet, "n1", object, 1);
+    const watchers = [await subscribe(fleet, "n0", object), await subscribe(fleet, "n1", object)];
+    await fleet.time.advance(1_000);
+    fleet.node("n1").bucket.faults.failNext(10_000, { kind: "refused" }, CHANGING_OPERATIONS);
+    await fleet.time.advance(2_000);
+    await append(fleet, "n2", object, 2);
+    await until(fleet, () => watchers.every(({ sink }) => sink.numbers.length > 0));
+    for (const { sink } of watchers) expect(sink.story).toEqual(["subscribed 1", "event 2 appended"]);
   });
 
   it("when an object that nobody owns finds another home, however long nothing came of it", async () => {
