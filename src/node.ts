@@ -56,6 +56,7 @@ import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
 import { type FleetView, loneFleet } from "./shipping/fleet-view.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
+import { PastWalk } from "./shipping/past-walk.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
 import { Outbound, type OutboundOptions } from "./units/outbound.js";
@@ -99,6 +100,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** For hubs of other nodes. */
   readonly feeds: Feeds;
   readonly #probe: LandingProbe;
+  readonly #pastWalk: PastWalk;
   readonly #fleet: JoinedFleet | FleetView;
   #router: CallRouter | undefined;
   #phase: Phase = "serving";
@@ -179,6 +181,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#hub = new Hub({ source: this.source, world, settings });
     this.feeds = new Feeds(this.source);
     this.#probe = new LandingProbe({ world, bucket, settings, session: this.session });
+    this.#pastWalk = new PastWalk({ world, bucket, settings });
     this.#units = new UnitRunner({
       world,
       settings,
@@ -471,6 +474,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.#objects.start();
       this.#restoring.start();
       this.#probe.start();
+      this.#pastWalk.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
       this.#engine.close();
@@ -495,6 +499,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
+    this.#pastWalk.stop();
     if ("stop" in this.#fleet) await this.#fleet.stop();
     await bucket.stop();
     this.#engine.close();

@@ -22,6 +22,7 @@ import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
 import { Handover } from "./handover.js";
 import { remoteJournal, serveJournal } from "./journal-messages.js";
+import { Senders } from "./senders.js";
 import { Takeover } from "./takeover.js";
 
 const JOURNAL_FOLDER = "journal";
@@ -49,8 +50,7 @@ export class FleetMember implements JoinedFleet {
   readonly #journal: Journal;
   readonly #members: Members;
   readonly #remote = new Map<string, JournalPort>();
-  /** Session that sent the last entry kept here, by object. */
-  readonly #sentBy = new Map<string, string>();
+  readonly #senders: Senders;
   #ring = new Ring([]);
   #hooks: FleetHooks | undefined;
   #membersChanged: () => void = () => {};
@@ -77,8 +77,8 @@ export class FleetMember implements JoinedFleet {
       fleet,
       version: VERSION,
     });
-    const sentBy = new Map<string, string>();
-    serveJournal(links, journal, (object, session) => void sentBy.set(object, session));
+    const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
+    serveJournal(links, journal, (object, session) => senders.note(object, session));
     handle?.(links);
     try {
       const address = await links.start();
@@ -104,7 +104,7 @@ export class FleetMember implements JoinedFleet {
           replaced: (error) => world.log.error({ code: error.code }, error.message),
         },
       });
-      member = new FleetMember(parts, options.node, links, journal, members, sentBy);
+      member = new FleetMember(parts, options.node, links, journal, members, senders);
       return member;
     } catch (error) {
       await links.stop();
@@ -119,14 +119,14 @@ export class FleetMember implements JoinedFleet {
     links: Links,
     journal: Journal,
     members: Members,
-    sentBy: Map<string, string>,
+    senders: Senders,
   ) {
     this.#parts = parts;
     this.node = node;
     this.links = links;
     this.#journal = journal;
     this.#members = members;
-    this.#sentBy = sentBy;
+    this.#senders = senders;
     this.#ring = new Ring(members.members());
   }
 
@@ -140,6 +140,11 @@ export class FleetMember implements JoinedFleet {
 
   get ring(): Ring {
     return this.#ring;
+  }
+
+  /** Of this node's journal since it was opened: entries that came, and syncs of the disk that they shared. */
+  get journalCounts(): { readonly entries: number; readonly syncs: number } {
+    return { entries: this.#senders.entries, syncs: this.#journal.syncs };
   }
 
   isValid(): boolean {
@@ -215,7 +220,7 @@ export class FleetMember implements JoinedFleet {
 
   readonly #ownJournal: JournalPort = {
     append: (object, message) => {
-      this.#sentBy.set(object, this.session);
+      this.#senders.note(object, this.session);
       return this.#journal.append(object, message);
     },
     notice: (object, notice) => this.#journal.notice(object, notice),
@@ -231,7 +236,7 @@ export class FleetMember implements JoinedFleet {
       settings,
       claims: hooks.claims,
       journal: this.#journal,
-      sentBy: (object) => this.#sentBy.get(object),
+      sentBy: (object) => this.#senders.sessionOf(object),
       isLive: (session) => this.#members.known(session) === "live",
       rankOf: (partition) => this.#rankOf(partition),
       isValid: () => this.isValid(),

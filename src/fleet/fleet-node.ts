@@ -132,6 +132,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     let ready: FleetNode | undefined;
     let member: FleetMember | undefined;
     const handle = (peers: Peers): void => {
+      fleetOptions.handle?.(peers);
       peers.handle(ASK, (body, _, asker) => {
         if (ready !== undefined) return ready.#askedByPeer(body as Asked, asker);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
@@ -230,7 +231,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#ask({ ...this.#reading<Restored>(object, { kind: "restore", restoration }), isRepeatable: false });
   }
 
-  /** Done by the node that owns the new object: what is read stands in the bucket. */
+  /** Done by the owner of the object whose past it is: only that knows all of what was acknowledged. */
   fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
     const operation: Operation = { kind: "fork", restoration, key };
     return this.#ask({ ...this.#reading<Restored>(object, operation), isRepeatable: false });

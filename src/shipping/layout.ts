@@ -3,6 +3,8 @@ import { createHash } from "node:crypto";
 import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
 
 export const FLEET_KEY = "fleet.json";
+/** When the past of all objects was last looked through. */
+export const PAST_WALK_KEY = "past.json";
 /** Written by every node to see whether writes land; what stands there means nothing. */
 export const PROBE_KEY = "probe.json";
 
@@ -81,6 +83,9 @@ export function poisonKey(object: ObjectIdentity, entry: string): string {
 export function classPrefix(app: string, className: string): string {
   return `objects/${app}/${className}/`;
 }
+
+/** What the keys of all objects begin with. */
+export const OBJECTS_PREFIX = "objects/";
 
 /** Whose key it is; undefined for any other key. */
 export function objectOfKey(key: string): ObjectIdentity | undefined {

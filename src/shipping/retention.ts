@@ -37,16 +37,27 @@ export type NextSweep =
       compactions: number;
     };
 
+/** How often what is older than retention is looked for. */
+export function sweepEveryMs(retainedMs: number): number {
+  return retainedMs / SWEEPS_PER_RETENTION;
+}
+
 export function isSweepDue(next: NextSweep, nowMs: number, retainedMs: number): boolean {
   if (next.kind !== "rests") return true;
   if (retainedMs === 0) return next.compactions > COMPACTIONS_PER_SWEEP;
-  return nowMs >= next.sinceMs + retainedMs / SWEEPS_PER_RETENTION;
+  return nowMs >= next.sinceMs + sweepEveryMs(retainedMs);
 }
 
 /** @returns 0 where nothing is kept */
 export function retentionMs({ PITR_RETENTION_MS }: RetentionSettings, { atomic }: Pick<Bucket, "atomic">): number {
   if (PITR_RETENTION_MS >= 0) return PITR_RETENTION_MS;
   return atomic ? EMBEDDED_MS : REMOTE_MS;
+}
+
+/** Wall clock: how an object was before that is not needed. */
+export function keptSince(nowMs: number, retainedMs: number): number {
+  // What was kept before retention was turned off goes as well.
+  return retainedMs === 0 ? Number.POSITIVE_INFINITY : nowMs - retainedMs - MARGIN_MS;
 }
 
 /** A past manifest as a listing names it. */

@@ -4,10 +4,10 @@
  */
 import type { BucketReader } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
-import { bodyKeysOf, isLeftBehind } from "../shipping/collection.js";
 import { type ObjectKeys, parseBodyKey } from "../shipping/layout.js";
 import { decodeManifest, type Manifest } from "../shipping/manifest.js";
 import { pastIn } from "../shipping/retention.js";
+import { bodyKeysOf, isLeftBehind } from "../shipping/sweep.js";
 
 /** Past manifests that are tried, from the oldest on. */
 const READINGS_MAX = 5;

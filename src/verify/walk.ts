@@ -12,8 +12,10 @@ import { NODES_PREFIX } from "../membership/node-record.js";
 import {
   classPrefix,
   FLEET_KEY,
+  OBJECTS_PREFIX,
   ObjectKeys,
   objectOfKey,
+  PAST_WALK_KEY,
   POISON_PREFIX,
   PROBE_KEY,
   parseBodyKey,
@@ -41,7 +43,6 @@ export interface SeenObject {
 
 export type Seen = SeenObject | { readonly kind: "stray"; readonly key: string };
 
-const OBJECTS_PREFIX = "objects/";
 /** Some forty times what an object's manifest names by default. */
 const LOT_KEYS_MAX = 2_500;
 /** Classes that are looked for beforehand; with more of them nobody knows how far a walk has come. */
@@ -160,7 +161,7 @@ function isPastKey(keys: ObjectKeys, key: string): boolean {
 
 function isKnown(key: string): boolean {
   // A start that is under way has keys under the probe's prefix.
-  if (key === FLEET_KEY || key === PROBE_KEY) return true;
+  if (key === FLEET_KEY || key === PROBE_KEY || key === PAST_WALK_KEY) return true;
   return [POISON_PREFIX, PROBE_PREFIX, NODES_PREFIX].some((prefix) => key.startsWith(prefix));
 }
 
