@@ -1,9 +1,10 @@
 /** What a node is made of; only the composition root and its callers know all of it. */
 import type { AppSource } from "./app-source.js";
 import type { Bucket } from "./bucket/bucket.js";
-import type { CallRequest } from "./node-api.js";
+import type { ObjectIdentity } from "./identity.js";
+import type { CallReply, CallRequest } from "./node-api.js";
 import type { InnerCall } from "./object/inner-call.js";
-import type { DeferredOutcome } from "./object/work.js";
+import type { DeferredOutcome, Woken } from "./object/work.js";
 import type { Observer } from "./observation.js";
 import type { Settings } from "./settings/settings.js";
 import type { Claims } from "./shipping/claims.js";
@@ -30,10 +31,16 @@ export interface FleetHooks {
   lapsed(): void;
   /** Other nodes are there than before: sets of journals may have to change. */
   membersChanged(): void;
+  /** Somebody's session has ended. */
+  sessionEnded(): void;
+  /** What a dead session left in journals is this node's now: it takes up what it owes. */
+  takenOver(object: ObjectIdentity): Promise<void>;
 }
 
 /** A fleet that this node is a member of. */
 export interface JoinedFleet extends FleetView {
+  /** Whether this node is the first of the partition's order. */
+  isHomeOf(partition: number): boolean;
   begin(hooks: FleetHooks): void;
   /** Ends the session. */
   stop(): Promise<void>;
@@ -41,6 +48,9 @@ export interface JoinedFleet extends FleetView {
 
 /** Where calls go that objects and units of this node make. */
 export interface CallRouter {
+  call(request: CallRequest): Promise<CallReply>;
+  /** Has an object run its due timers where it lives. */
+  wake(object: ObjectIdentity): Promise<Woken>;
   callFromObject(call: InnerCall): Promise<PlainValue>;
   callDeferred(request: CallRequest): Promise<DeferredOutcome>;
 }

@@ -5,6 +5,7 @@
  * happened, or while its call id makes a repeat safe, until its deadline: while an object moves or its owner has died, callers
  * wait, they do not fail.
  */
+import type { DelayApi, ObjectTimers } from "../delay/contract.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import type { Peers } from "../links/contract.js";
@@ -12,7 +13,7 @@ import { MoonportNode } from "../node.js";
 import type { CallReply, CallRequest, Inspection, NodeApi } from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
-import type { DeferredOutcome } from "../object/work.js";
+import type { DeferredOutcome, Woken } from "../object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
 import { decodeValue, encodeValue } from "../store/value-codec.js";
@@ -44,7 +45,9 @@ type Operation =
   | { readonly kind: "store_list"; readonly prefix: string }
   | { readonly kind: "sql"; readonly statement: string; readonly parameters: readonly SqlValue[] }
   | { readonly kind: "inspect" }
-  | { readonly kind: "destroy" };
+  | { readonly kind: "destroy" }
+  | { readonly kind: "timers" }
+  | { readonly kind: "wake" };
 
 interface Asked {
   readonly app: string;
@@ -165,6 +168,18 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return this.#read(object, { kind: "inspect" });
   }
 
+  timers(object: ObjectIdentity): Promise<ObjectTimers> {
+    return this.#read(object, { kind: "timers" });
+  }
+
+  wake(object: ObjectIdentity): Promise<Woken> {
+    return this.#read(object, { kind: "wake" });
+  }
+
+  get delay(): DelayApi {
+    return this.#node.delay;
+  }
+
   destroy(object: ObjectIdentity): Promise<void> {
     return this.#ask({ ...this.#reading<void>(object, { kind: "destroy" }), isRepeatable: false });
   }
@@ -256,6 +271,10 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
         return node.inspect(object);
       case "destroy":
         return node.destroy(object);
+      case "timers":
+        return node.timers(object);
+      case "wake":
+        return node.wake(object);
     }
   }
 

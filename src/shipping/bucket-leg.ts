@@ -47,6 +47,12 @@ export interface RecordWatch {
   won(next: Manifest): void;
 }
 
+export interface BucketLegOptions {
+  readonly watch?: RecordWatch;
+  /** What has to be durable before the record names a load; undefined: nothing. A rejection is a failed try. */
+  readonly before?: (load: ObjectLoad) => Promise<void> | undefined;
+}
+
 type InlineSettings = Pick<Settings, "SEGMENT_INLINE_BYTES_MAX" | "MANIFEST_INLINE_BYTES_MAX">;
 
 export class BucketLeg implements Leg<ObjectLoad> {
@@ -56,15 +62,24 @@ export class BucketLeg implements Leg<ObjectLoad> {
   readonly #collector: Collector;
   readonly #settings: InlineSettings;
   readonly #watch: RecordWatch | undefined;
+  readonly #before: BucketLegOptions["before"];
   #attempt: Attempt | undefined;
 
-  constructor(world: World, bucket: Bucket, claim: Claim, log: Logger, settings: InlineSettings, watch?: RecordWatch) {
+  constructor(
+    world: World,
+    bucket: Bucket,
+    claim: Claim,
+    log: Logger,
+    settings: InlineSettings,
+    { watch, before }: BucketLegOptions = {},
+  ) {
     this.#world = world;
     this.#bucket = bucket;
     this.#claim = claim;
     this.#collector = new Collector(bucket, claim, log);
     this.#settings = settings;
     this.#watch = watch;
+    this.#before = before;
   }
 
   async land(load: ObjectLoad): Promise<LegResult> {
@@ -74,14 +89,16 @@ export class BucketLeg implements Leg<ObjectLoad> {
       this.#attempt = this.#attemptOf(load);
     }
     const attempt = this.#attempt;
+    const before = this.#before?.(load);
+    if (before !== undefined) await before;
     const result = await this.#try(attempt);
     this.#attempt = undefined;
     if (load.carried === "snapshot") load.release();
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
-    const before = this.#claim.manifest;
+    const replaced = this.#claim.manifest;
     this.#claim.advance(attempt.next, result.version);
     this.#watch?.won(attempt.next);
-    if (shortensHistory(load)) void this.#collector.collect(before, attempt.next);
+    if (shortensHistory(load)) void this.#collector.collect(replaced, attempt.next);
     return { kind: "landed" };
   }
 

@@ -87,6 +87,7 @@ export class Claims {
   readonly #bucket: Bucket;
   readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
+  readonly #beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
   /** Sets of journals that are changed while nobody uses the object. */
@@ -96,7 +97,15 @@ export class Claims {
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
-  constructor(world: World, bucket: Bucket, fleet: FleetView, settings: ClaimSettings) {
+  /** @param beforeTail resolves when writes that only journals held may be named by the object's record (W1) */
+  constructor(
+    world: World,
+    bucket: Bucket,
+    fleet: FleetView,
+    settings: ClaimSettings,
+    beforeTail: (object: ObjectIdentity) => Promise<void> | undefined = () => undefined,
+  ) {
+    this.#beforeTail = beforeTail;
     this.#world = world;
     this.#bucket = bucket;
     this.#fleet = fleet;
@@ -247,6 +256,7 @@ export class Claims {
     const choice = await gatherPromises(this.#promiseParts(), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
     const tail = tailOf(object, choice);
+    if (tail.length > 0) await this.#beforeTail(object);
     const content = withTail(raised.manifest, tail);
     const me = { session, epoch: first.record.epoch };
     const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);

@@ -48,6 +48,18 @@ export function poisonKey(object: ObjectIdentity, entry: string): string {
   return `${POISON_PREFIX}${object.app}/${object.className}/${encodeKey(object.key)}/${encodeKey(entry)}`;
 }
 
+/** A large argument list of a delayed command. */
+export function delayArgumentsKey(shard: number, hash: string): string {
+  return `delay/${shard}/${hash}`;
+}
+
+/** Under it stand the objects that sessions may owe something, in parts: `owing/<session>/<number>`. */
+export const OWING_PREFIX = "owing/";
+
+export function owingPrefix(session: string): string {
+  return `${OWING_PREFIX}${session}/`;
+}
+
 /** What the keys of a class's objects begin with. */
 export function classPrefix(app: string, className: string): string {
   return `objects/${app}/${className}/`;
