@@ -18,7 +18,7 @@ export interface Context {
   /** Absolute: the data folder. */
   readonly data: string;
   readonly bucketUrl: string;
-  /** A running node that the command line names. */
+  /** A running node that the command line names; for `start` and `dev` the name of the node itself. */
   readonly nodeUrl: string | undefined;
   /** Sent to a running node. */
   readonly token: string | undefined;
@@ -51,7 +51,10 @@ export function addSharedFlags(program: Command): void {
       "--bucket <url>",
       "where landed writes are kept: sqlite:PATH, s3://BUCKET/PREFIX or memory: (default: where this data folder's were last, at first a file in it)",
     )
-    .option("--node <url>", "a running node, http://HOST:PORT (default: the data folder's own)")
+    .option(
+      "--node <url>",
+      "a running node, http://HOST:PORT (default: the data folder's own); for start and dev, what this node is called in its fleet",
+    )
     .option("--token <token>", "sent to a running node; better given as the environment's MOONPORT_TOKEN")
     .option("--set <name=value>", "a setting; may be repeated; goes before the environment", collect)
     .option("--allow-host <host>", "a host that units may fetch from, HOST or HOST:PORT; may be repeated", collect)

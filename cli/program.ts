@@ -5,11 +5,15 @@ import { addCheck } from "./commands/check.js";
 import { addClasses } from "./commands/classes.js";
 import { addDestroy } from "./commands/destroy.js";
 import { addDev } from "./commands/dev.js";
+import { addExport } from "./commands/export.js";
 import { addGet } from "./commands/get.js";
+import { addHistory } from "./commands/history.js";
 import { addInspect } from "./commands/inspect.js";
 import { addList } from "./commands/list.js";
 import { addNew } from "./commands/new.js";
+import { addNodes } from "./commands/nodes.js";
 import { addQuarantine } from "./commands/quarantine.js";
+import { addFork, addRestore } from "./commands/restore.js";
 import { addSettings } from "./commands/settings.js";
 import { addSql } from "./commands/sql.js";
 import { addStart } from "./commands/start.js";
@@ -43,6 +47,7 @@ ${exitCodesHelp()}`,
   addSharedFlags(program);
   for (const add of [addNew, addDev, addCheck, addTest, addStart]) add(program);
   for (const add of [addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy]) add(program);
-  for (const add of [addSubscribe, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
+  for (const add of [addHistory, addRestore, addFork, addExport]) add(program);
+  for (const add of [addSubscribe, addNodes, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
   return program;
 }

@@ -8,6 +8,7 @@ import { MoonportError } from "../src/errors.js";
 import { openDoors } from "../src/server/doors.js";
 import { AuthFile } from "./auth-file.js";
 import type { Context } from "./context.js";
+import { fleetConfigOf } from "./fleet-flags.js";
 import { openOwnNode } from "./own-node.js";
 import type { ServeFlags } from "./serve-flags.js";
 import { Teller } from "./teller.js";
@@ -19,12 +20,14 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   const auth = flags.auth === undefined ? undefined : new AuthFile(flags.auth, context.output);
   // A terminal that is closed sends SIGHUP too, and is to end what runs in it.
   if (command === "start") auth?.readAgainOnHangup(context.output);
+  const fleet = fleetConfigOf(context, flags);
   const teller = new Teller(context.output, { events: command === "dev", flights: flags.flights === true });
   const own = await openOwnNode(context, {
     command,
     onClassError: command === "dev" ? "report" : "refuse",
     observer: (observation) => teller.observe(observation),
     log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
+    fleet,
   });
   try {
     const { host, port } = flags;
@@ -42,7 +45,14 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     });
     own.announce(doors.url);
     const watcher = command === "dev" ? watchApp(own.world, context.dir, () => reload(own.reload, teller)) : undefined;
-    teller.ready({ url: doors.url, pid: process.pid, session: own.session, data: context.data });
+    const { fleet: standing } = await node.status();
+    teller.ready({
+      url: doors.url,
+      pid: process.pid,
+      session,
+      data: context.data,
+      ...(standing !== undefined && { fleet: { node: standing.node, address: standing.address } }),
+    });
     try {
       await stopAsked;
     } finally {

@@ -15,9 +15,21 @@ export type {
   UnitCall,
   ViewOptions,
 } from "./embed/options.js";
+export type { MoonportPast } from "./embed/past.js";
 export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
 export { Moonport } from "./moonport.js";
-export type { ClassInfo, Inspection, NodeStatus, UnitResponse } from "./node-api.js";
+export type {
+  ClassInfo,
+  ExportedDatabase,
+  HistoryEra,
+  Inspection,
+  NodeStatus,
+  ObjectHistory,
+  PointInTime,
+  Restoration,
+  Restored,
+  UnitResponse,
+} from "./node-api.js";
 export type { Observation, Observer } from "./observation.js";
 export { SETTINGS, type SettingName, settingsFromEnvironment } from "./settings/settings.js";
 export type { NativeClass, NativeClasses, NativeContext, NativeMethod } from "./units/native.js";

@@ -23,6 +23,7 @@ import {
   type ReplacedTexts,
   type UnitCall,
 } from "./embed/options.js";
+import { MoonportPast } from "./embed/past.js";
 import { unitRequestOf } from "./embed/unit.js";
 import { bucketUrlOf, rememberBucket } from "./folder-bucket.js";
 import { checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
@@ -134,6 +135,15 @@ export class Moonport {
     const typed = withMethods<EmbeddedObject, AnyMethods>(handle, (method, args) => handle.call(method, args));
     // What the class returns is known to its author alone: the node says what it is, the type says what it should be.
     return typed as EmbeddedObject & RemoteMethods<AnyMethods> as unknown as MoonportObject<Methods>;
+  }
+
+  /**
+   * What the object was, and putting it to use (docs/history.md).
+   * @throws MoonportError `bad_name`, `bad_key`
+   */
+  past(className: string, key: string): MoonportPast {
+    const { app, announced } = this.#parts;
+    return new MoonportPast(announced.node, identityOf(app, className, key));
   }
 
   /**

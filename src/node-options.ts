@@ -35,6 +35,10 @@ export interface FleetHooks {
   sessionEnded(): void;
   /** What a dead session left in journals is this node's now: it takes up what it owes. */
   takenOver(object: ObjectIdentity): Promise<void>;
+  /** Gives an object up for `to`. Rejects when it stays, for something of it does not land. */
+  handOver(object: ObjectIdentity, to: string | undefined): Promise<void>;
+  /** When the object was last used here, monotonic; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined;
 }
 
 /** A fleet that this node is a member of. */
@@ -42,6 +46,8 @@ export interface JoinedFleet extends FleetView {
   /** Whether this node is the first of the partition's order. */
   isHomeOf(partition: number): boolean;
   begin(hooks: FleetHooks): void;
+  /** Gives up every object, cleanly, for the others; resolves when that is done or `untilMs` (monotonic) has come. */
+  leave(untilMs: number): Promise<void>;
   /** Ends the session. */
   stop(): Promise<void>;
 }

@@ -10,10 +10,11 @@ import { NodeDelay } from "./delay/node-delay.js";
 import { delayShardClass } from "./delay/shard-class.js";
 import { delayPort, shardNumberOf } from "./delay-port.js";
 import { asMoonportError, MoonportError } from "./errors.js";
-import type { ObjectIdentity } from "./identity.js";
+import { identityOf, type ObjectIdentity } from "./identity.js";
 import type { Caller, LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
+import { refuseFleetBucket } from "./membership/open-records.js";
 import type { MeasuredNode, NodeGauges } from "./metrics/measured.js";
 import { NodeCounters } from "./metrics/node-counters.js";
 import type {
@@ -21,10 +22,16 @@ import type {
   CallRequest,
   CallWaiter,
   ClassInfo,
+  ExportedDatabase,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
+  ObjectHistory,
+  PointInTime,
   QuarantineEntry,
+  Restoration,
+  Restored,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -40,16 +47,20 @@ import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
+import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { DeferredOutcome, Woken } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
+import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
+import type { LiveSource } from "./realtime/live-source.js";
 import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
 import { type FleetView, loneFleet } from "./shipping/fleet-view.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
+import { PastWalk } from "./shipping/past-walk.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
 import type { StoredMessage } from "./store/outbox.js";
@@ -75,6 +86,8 @@ type Phase = "serving" | "settling" | "stopping" | "stopped";
 const SYSTEM: Caller = { kind: "system" };
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
+  /** This life of the node: the session that it began with. */
+  readonly session: string;
   readonly counters = new NodeCounters();
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
@@ -84,10 +97,16 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #files: FilePool;
   readonly #context: ObjectContext;
   readonly #objects: Objects;
+  readonly #restoring: Restoring;
   readonly #empty: EmptyObjects;
   readonly #units: UnitRunner;
+  /** This node's own objects, for who watches them. */
+  readonly source: LiveSource;
   readonly #hub: Hub;
+  /** For hubs of other nodes. */
+  readonly feeds: Feeds;
   readonly #probe: LandingProbe;
+  readonly #pastWalk: PastWalk;
   readonly #fleet: JoinedFleet | FleetView;
   readonly #delay: NodeDelay;
   #router: CallRouter | undefined;
@@ -110,6 +129,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       await probeBucket(bucket, world);
       const { settings } = options;
       const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
+      if (options.fleet === undefined) await refuseFleetBucket(bucket, world, settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       joined = await options.fleet?.({ world, bucket, settings, fleet });
       return new MoonportNode(options, lock, quarantine, joined);
@@ -127,6 +147,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#lock = lock;
     const fleet = joined ?? loneFleet(uuidv7(world));
     this.#fleet = fleet;
+    this.session = fleet.session;
     const observe = options.observer ?? (() => {});
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
@@ -138,7 +159,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       settings,
       log: world.log,
       bucket,
-      claims: new Claims(world, bucket, fleet, settings, (object) => this.#delay.beforeTail(object)),
+      claims: new Claims(world, bucket, fleet, settings, {
+        lost: (id) => this.feeds.lost(id),
+        beforeTail: (object) => this.#delay.beforeTail(object),
+      }),
       fleet,
       catalog: this.#catalog,
       // The embedded bucket commits together whatever arrives together: it bounds itself.
@@ -162,13 +186,17 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       landed: (landing) => {
         this.#probe.landed();
         this.#hub.landed(landing);
+        this.feeds.landed(landing);
       },
     };
     this.#objects = new Objects(this.#context);
+    this.#restoring = new Restoring(this.#context, this.#objects);
     this.#empty = new EmptyObjects(this.#context);
-    const source = new ObjectSource(this.#context, this.#objects, this.#empty);
-    this.#hub = new Hub({ source, world, settings });
+    this.source = new ObjectSource(this.#context, this.#objects, this.#empty);
+    this.#hub = new Hub({ source: this.source, world, settings });
+    this.feeds = new Feeds(this.source);
     this.#probe = new LandingProbe({ world, bucket, settings, session: this.session });
+    this.#pastWalk = new PastWalk({ world, bucket, settings });
     this.#units = new UnitRunner({
       world,
       settings,
@@ -215,14 +243,17 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       },
       sessionEnded: () => this.#delay.membersChanged(),
       takenOver: async (object) => void (await this.wake(object)),
+      handOver: (object, to) => this.#objects.handOver(object, to),
+      lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
     // Of a fleet's node, when it reaches the others: see routeCalls.
     if (joined === undefined) this.#delay.start();
   }
 
-  /** This life of the node; another one after its session has lapsed. */
-  get session(): string {
-    return this.#fleet.session;
+  /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
+  async recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    this.#assertServing();
+    return { seq: await this.#context.claims.recover(object) };
   }
 
   /** From now on objects and units of this node reach others through `router`. */
@@ -253,6 +284,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#objects.read(object, inspectTimers);
   }
 
+  /** From now on who subscribes here hears of objects through `source`, wherever they live. */
+  routeLive(source: LiveSource): void {
+    this.#hub.useSource(source);
+  }
+
   /** Whether the object is this node's, as far as is known here. */
   holds(object: ObjectIdentity): boolean {
     return this.#context.claims.held(object) !== undefined;
@@ -272,10 +308,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   #lapsed(): void {
     const cause = MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
-    this.#options.world.log.error({ session: this.session }, "the session has lapsed: every object closes");
+    this.#options.world.log.error({ session: this.#fleet.session }, "the session has lapsed: every object closes");
     this.#context.claims.sessionEnded();
     this.#objects.loseAll(cause);
     this.#delay.lapsed();
+    this.feeds.allLost(cause);
   }
 
   call(request: CallRequest): Promise<CallReply> {
@@ -371,10 +408,35 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#objects.read(object, (open) => inspectOpen(open, this.#objects.resident(object)?.mailboxCalls ?? 0));
   }
 
+  /** Makes sure that the object, if it is there, is this node's. @throws MoonportError `moved` when another one's */
+  async settle(object: ObjectIdentity): Promise<void> {
+    await this.#exists(object);
+  }
+
   async destroy(object: ObjectIdentity): Promise<void> {
-    this.#assertServing();
-    this.#catalog.classOf(object.app, object.className);
+    this.#assertKnown(object);
     await this.#objects.destroy(object);
+  }
+
+  async history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    this.#assertKnown(object);
+    return await this.#restoring.history(object, limit);
+  }
+
+  async restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    this.#assertKnown(object);
+    return await this.#delay.renewed(object, () => this.#restoring.restore(object, restoration));
+  }
+
+  async fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    this.#assertKnown(object);
+    const copy = identityOf(object.app, object.className, key);
+    return await this.#delay.renewed(copy, () => this.#restoring.fork(object, restoration, copy));
+  }
+
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    this.#assertKnown(object);
+    return await this.#restoring.export(object, at);
   }
 
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
@@ -415,6 +477,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       classes: this.#catalog.list().length,
       classErrors: this.#catalog.faults().map(({ file, error }) => ({ file, message: error.message })),
     };
+  }
+
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return [];
   }
 
   get bucketRequests(): RequestCounts | undefined {
@@ -481,7 +547,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.reload(this.#options.apps);
       this.#refuseBrokenClasses();
       this.#objects.start();
+      this.#restoring.start();
       this.#probe.start();
+      this.#pastWalk.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
       this.#engine.close();
@@ -490,13 +558,16 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #stop(): Promise<void> {
-    this.#phase = "settling";
-    this.#hub.stop();
     const { world, settings, bucket } = this.#options;
+    const untilMs = this.#nowMs() + settings.DRAIN_MS;
     // What is under way of delayed work ends first: its outcomes are writes of objects.
     await this.#within(settings.DRAIN_MS / 2, this.#delay.settle());
+    // Each object is served until its own turn to leave has come.
+    if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
-    await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
+    this.#hub.stop();
+    this.feeds.stop();
+    await this.#drainWithin(Math.max(1, untilMs - this.#nowMs())).catch((error: Error) => {
       this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
     });
@@ -506,6 +577,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
+    this.#pastWalk.stop();
     if ("stop" in this.#fleet) await this.#fleet.stop();
     await bucket.stop();
     this.#engine.close();
@@ -617,9 +689,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #exists(object: ObjectIdentity): Promise<boolean> {
+    this.#assertKnown(object);
+    return this.#objects.exists(object);
+  }
+
+  #assertKnown(object: ObjectIdentity): void {
     this.#assertServing();
     this.#catalog.classOf(object.app, object.className);
-    return this.#objects.exists(object);
   }
 
   /** @param caller what is under way of the node's own work may go on until the node drains */

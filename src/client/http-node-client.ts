@@ -12,10 +12,16 @@ import type {
   CallReply,
   CallRequest,
   ClassInfo,
+  ExportedDatabase,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
+  ObjectHistory,
+  PointInTime,
   QuarantineEntry,
+  Restoration,
+  Restored,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -23,10 +29,11 @@ import type {
 import type { LiveApi, Sink, SubscribeRequest, Subscription } from "../realtime/contract.js";
 import { SETTINGS } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "../values.js";
-import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER, UNIT_HEADER } from "../wire/http-headers.js";
+import { CALL_ID_HEADER, CUT_HEADER, SEQ_HEADER, TIMEOUT_HEADER, UNIT_HEADER } from "../wire/http-headers.js";
 import { errorOf } from "../wire/problem.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { uuidv7, type World } from "../world/world.js";
+import { download } from "./download.js";
 import { HttpDelay } from "./http-delay.js";
 import { StreamSubscription } from "./stream-subscription.js";
 
@@ -70,6 +77,9 @@ const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
 const ANSWER_MARGIN_MS = 5_000;
 /** Deeper than any value a node sends: its answers wrap values in a few levels of their own. */
 const ANSWER_DEPTH_MAX = SETTINGS.VALUE_DEPTH_MAX.max + 8;
+
+/** A large object's past is read from the bucket, and what is made of it may have to be written there. */
+const PAST_TIMEOUT_MS = 600_000;
 
 /** How a subscription goes on when its node does not. */
 export interface ResumeOptions {
@@ -169,6 +179,36 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     await this.#ask({ method: "POST", path: `/v1/admin/destroy/${objectPath(object)}`, once: true });
   }
 
+  async history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    const query = limit === undefined ? "" : `?limit=${limit}`;
+    return as<ObjectHistory>(await this.#get(`/v1/admin/history/${objectPath(object)}${query}`));
+  }
+
+  async restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    return await this.#putPast("restore", object, { ...restorationFields(restoration) });
+  }
+
+  async fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    return await this.#putPast("fork", object, { ...restorationFields(restoration), to: key });
+  }
+
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    const { world, token } = this.#options;
+    const query = at === undefined ? "" : "seq" in at ? `?seq=${at.seq}` : `?atMs=${at.atMs}`;
+    const ask = { method: "GET", path: `/v1/admin/export/${objectPath(object)}${query}` };
+    const options = { ...this.#target, ...requestOf(ask, token) };
+    const unreachable = (what: string, cause?: unknown): MoonportError => this.#unreachable(what, cause);
+    const { status, headers, parts } = await download(world, options, PAST_TIMEOUT_MS, unreachable);
+    const [seq, atMs] = [headers[SEQ_HEADER], headers[CUT_HEADER]];
+    if (status !== 200 || typeof seq !== "string") throw await this.#refused(status, headers, parts);
+    return {
+      seq: Number(seq),
+      ...(typeof atMs === "string" && { atMs: Number(atMs) }),
+      bytes: Number(headers["content-length"]),
+      parts,
+    };
+  }
+
   /** As with calls, the node sees a client. What the unit answered comes back whatever its status. */
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
     const { app, unit, signal } = request;
@@ -206,6 +246,10 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     return as<NodeStatus>(await this.#get("/v1/admin/status"));
   }
 
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return as<{ nodes: NodeInfo[] }>(await this.#get("/v1/admin/nodes")).nodes;
+  }
+
   async quarantine(): Promise<readonly QuarantineEntry[]> {
     return as<{ methods: QuarantineEntry[] }>(await this.#get("/v1/admin/quarantine")).methods;
   }
@@ -223,6 +267,24 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     const session = isTable(body) ? body.session : undefined;
     if (typeof session === "string") return session;
     throw errorOf(body) ?? this.#unreachable("is no Moonport node");
+  }
+
+  async #putPast(route: "restore" | "fork", object: ObjectIdentity, fields: PlainObject): Promise<Restored> {
+    const path = `/v1/admin/${route}/${objectPath(object)}`;
+    const body = wireJson(fields);
+    const answer = await this.#ask({ method: "POST", path, body, timeoutMs: PAST_TIMEOUT_MS, once: true });
+    return as<Restored>(answer.body);
+  }
+
+  async #refused(
+    status: number,
+    headers: http.IncomingHttpHeaders,
+    parts: AsyncIterable<Uint8Array>,
+  ): Promise<MoonportError> {
+    const read: Uint8Array[] = [];
+    for await (const part of parts) read.push(part);
+    const { body } = answerOf({ status, headers, bytes: Buffer.concat(read) });
+    return errorOf(body) ?? this.#unreachable(`answered ${status} and is no Moonport node`);
   }
 
   get #timeoutMs(): number {
@@ -332,6 +394,10 @@ function unitHeaders(headers: http.IncomingHttpHeaders): Record<string, string> 
 function unitAnswerBody({ headers, bytes }: RawAnswer): string | Uint8Array {
   const isText = /^text\/|json|xml|urlencoded/.test(headers["content-type"] ?? "");
   return isText ? bytes.toString("utf8") : new Uint8Array(bytes);
+}
+
+function restorationFields({ at, timers }: Partial<Restoration>): PlainObject {
+  return { ...(at !== undefined && { at: { ...at } }), ...(timers !== undefined && { timers }) };
 }
 
 function objectPath({ app, className, key }: ObjectIdentity): string {

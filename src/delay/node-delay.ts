@@ -84,6 +84,16 @@ export class NodeDelay {
     return this.#keeper.waking(object, run);
   }
 
+  /** The object gets other content by another way than its own commits, with timers and messages of its own (W1). */
+  async renewed<T>(object: ObjectIdentity, renew: () => Promise<T>): Promise<T> {
+    await this.#owing.add(object.id);
+    try {
+      return await renew();
+    } finally {
+      this.#sessions.wake(object);
+    }
+  }
+
   lapsed(): void {
     this.#driver.lapsed();
     this.#keeper.sessionEnded();

@@ -60,8 +60,8 @@ const MESSAGES_PAGE = 64;
 const REGISTERED_MAX = 100_000;
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 5_000;
-/** The object is another node's, whose affair it is then; or this node serves nothing any more. */
-const OVER = new Set(["moved", "node_fenced", "node_stopping"]);
+/** This node serves nothing any more. */
+const OVER_HERE = new Set(["node_fenced", "node_stopping"]);
 
 export class OwedKeeper implements Obligations {
   readonly #parts: OwedKeeperParts;
@@ -248,9 +248,27 @@ export class OwedKeeper implements Obligations {
       } catch (thrown) {
         const error = asMoonportError(thrown);
         if (this.#isStopped) return;
-        if (OVER.has(error.code)) return void this.#owed.delete(object.id);
+        if (error.code === "moved") return void this.#handOn(owed);
+        if (OVER_HERE.has(error.code)) return void this.#owed.delete(object.id);
         world.log.warn({ object: object.id, code: error.code }, `its messages wait: ${error.message}`);
         await sleep(world, this.#pauseMs(++failures));
+      }
+    }
+  }
+
+  /** Another node has it by now, and is to know what it owes; until then it stays on this session's list. */
+  async #handOn(owed: Owed): Promise<void> {
+    const { world, port, owing } = this.#parts;
+    const { object } = owed;
+    this.#owed.delete(object.id);
+    for (let failures = 1; !this.#isStopped; failures++) {
+      try {
+        await port.wake(object);
+        if (!this.#owed.has(object.id)) owing.release(object.id);
+        return;
+      } catch (thrown) {
+        if (this.#isStopped || OVER_HERE.has(asMoonportError(thrown).code)) return;
+        await sleep(world, this.#pauseMs(failures));
       }
     }
   }

@@ -47,6 +47,11 @@ export class OwedSessions {
   /** The node began, or some session ended. */
   look = (): void => this.#look(false);
 
+  /** Has an object that stands on this session's list take up what it owes, in its own time. */
+  wake(object: ObjectIdentity): void {
+    void this.#wakeAll([object]);
+  }
+
   stop(): void {
     this.#isStopped = true;
     this.#later?.cancel();

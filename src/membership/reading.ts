@@ -40,6 +40,8 @@ export interface RecordReaderOptions {
   readonly patienceMs: number;
   /** Only this node's records. */
   readonly node?: string;
+  /** Nobody waits for a reading any more: what is under way ends at once. */
+  readonly signal?: AbortSignal;
   /** Told of each reading, before those who wait for it. */
   readonly read?: (reading: Reading) => void;
 }
@@ -49,6 +51,7 @@ export class RecordReader {
   readonly #bucket: RecordReaderOptions["bucket"];
   readonly #prefix: string;
   readonly #patienceMs: number;
+  readonly #signal: AbortSignal | undefined;
   readonly #read: (reading: Reading) => void;
   #running: Promise<Reading> | undefined;
   #next: Promise<Reading> | undefined;
@@ -58,6 +61,7 @@ export class RecordReader {
     this.#bucket = options.bucket;
     this.#prefix = options.node === undefined ? NODES_PREFIX : nodePrefix(options.node);
     this.#patienceMs = options.patienceMs;
+    this.#signal = options.signal;
     this.#read = options.read ?? (() => {});
   }
 
@@ -125,11 +129,22 @@ export class RecordReader {
   }
 
   #inTime<T>(answer: Promise<T>): Promise<T> {
+    const signal = this.#signal;
     return new Promise((resolve, reject) => {
+      const refuse = (why: string): void => reject(bucketError("refused", why));
+      const stopped = (): void => {
+        timer.cancel();
+        refuse("the node stops");
+      };
       const timer = this.#world.timers.after(this.#patienceMs, () =>
-        reject(bucketError("refused", `the bucket did not answer within ${this.#patienceMs} ms`)),
+        refuse(`the bucket did not answer within ${this.#patienceMs} ms`),
       );
-      answer.then(resolve, reject).finally(() => timer.cancel());
+      answer.then(resolve, reject).finally(() => {
+        timer.cancel();
+        signal?.removeEventListener("abort", stopped);
+      });
+      if (signal?.aborted) stopped();
+      else signal?.addEventListener("abort", stopped, { once: true });
     });
   }
 }

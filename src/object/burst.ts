@@ -20,7 +20,17 @@ import { OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
 import { afterFailure } from "./try-outcome.js";
 import { wakeObject } from "./wake-object.js";
-import type { CallWork, DestroyWork, Outcome, RunningTimer, SentWork, TimersWork, Woken, Work } from "./work.js";
+import {
+  type CallWork,
+  type DestroyWork,
+  isForBurst,
+  type Outcome,
+  type RunningTimer,
+  type SentWork,
+  type TimersWork,
+  type Woken,
+  type Work,
+} from "./work.js";
 
 export type BurstResult =
   | {
@@ -183,7 +193,7 @@ export class Burst {
       if (this.#mailbox.size === 0) return;
       // It waits in its place: should its time be up before it begins, it is answered there.
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
-      const work = this.#mailbox.take(clock.monotonicMs());
+      const work = this.#mailbox.take(clock.monotonicMs(), isForBurst);
       if (work === undefined) return;
       if (work.kind === "call" || work.kind === "destroy") {
         this.#current = work;

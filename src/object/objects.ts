@@ -15,7 +15,7 @@ import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import type { CallWork, DeferredOutcome, Reply, Woken } from "./work.js";
+import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply, type Woken } from "./work.js";
 
 export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred" | "timer">;
 
@@ -62,17 +62,32 @@ export class Objects {
     return this.#context.claims.peek(object);
   }
 
-  /** Whether the object has content, committed here or standing in the bucket. */
+  /**
+   * Whether the object has content, committed here or standing in the bucket.
+   * @throws MoonportError `moved`, `node_fenced`, `bucket_failed`, `replicas_missing`
+   */
   async exists(object: ObjectIdentity): Promise<boolean> {
+    const exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+    // Another owner may have written since: that nothing is there is told under a valid session only (E4).
+    if (!exists && !this.#context.fleet.isValid()) throw fenced();
+    return exists;
+  }
+
+  /** Undefined while its file is not open. */
+  #isWrittenHere(object: ObjectIdentity): boolean | undefined {
     const open = this.#residents.get(object.id)?.openFile;
-    if (open !== undefined) return !open.isUnwritten;
+    return open && !open.isUnwritten;
+  }
+
+  async #isWritten(object: ObjectIdentity): Promise<boolean> {
     const { claims } = this.#context;
-    let manifest = await this.manifest(object);
+    const found = await this.manifest(object);
     // Its journals may hold what the bucket does not have yet: only its owner knows.
-    if (manifest !== undefined && claims.held(object) === undefined && ownershipOf(manifest).set.length > 0) {
-      if (!ownershipOf(manifest).clean) manifest = (await claims.claim(object)).manifest;
-    }
-    return manifest !== undefined && !manifest.destroyed && manifest.pages > 0;
+    const isShared = found !== undefined && ownershipOf(found).set.length > 0 && !ownershipOf(found).clean;
+    if (isShared && claims.held(object) === undefined) await claims.claim(object);
+    // What was found may be older than what was claimed and committed here meanwhile.
+    const manifest = claims.held(object)?.manifest ?? found;
+    return this.#isWrittenHere(object) ?? (manifest !== undefined && !manifest.destroyed && manifest.pages > 0);
   }
 
   /** Through the mailbox. @throws MoonportError */
@@ -114,6 +129,24 @@ export class Objects {
     const reply = deferred<Reply>();
     this.#admit(object).submit({ kind: "sent", numbers, resolve: reply.resolve, reject: reply.reject });
     await reply.promise;
+  }
+
+  /**
+   * Everything that is committed now is in the bucket: what journals hold as well.
+   * @throws MoonportError when it does not land
+   */
+  async cover(object: ObjectIdentity): Promise<void> {
+    const open = this.#residents.get(object.id)?.openFile;
+    if (open === undefined || open.shipper.clean) return;
+    const covered = deferred();
+    // Others' writes wait meanwhile, or it might never be.
+    this.replace(object, { run: async () => covered.resolve(), reject: covered.reject });
+    await covered.promise;
+  }
+
+  /** In its turn, alone. @throws MoonportError `mailbox_full`, `node_full` */
+  replace(object: ObjectIdentity, work: Omit<ReplaceWork, "kind">): void {
+    this.#admit(object).submit({ kind: "replace", ...work });
   }
 
   /** Beside the mailbox, of an object that exists. */
@@ -162,6 +195,32 @@ export class Objects {
   /** The session is over: nothing is served from any file any more. What was committed and not released is in doubt. */
   loseAll(cause: MoonportError): void {
     for (const resident of this.#residents.values()) resident.lose(cause);
+  }
+
+  /**
+   * Gives an object to whoever claims it next. Calls that wait for it here fail with `moved`, which is safe to repeat; those
+   * that run end first. @param to the node that is to have it, for their hint
+   */
+  async handOver(object: ObjectIdentity, to: string | undefined): Promise<void> {
+    const resident = this.#residents.get(object.id);
+    if (resident !== undefined) {
+      const details = to === undefined ? {} : { node: to };
+      const cause = MoonportError.of("moved", `${object.id} goes to another node`, { object: object.id, details });
+      try {
+        await resident.leave(cause);
+      } catch (error) {
+        resident.stay();
+        throw error;
+      }
+      if (!resident.tryLeave()) return resident.stay();
+      this.#residents.delete(object.id);
+    }
+    await this.#context.claims.release(object);
+  }
+
+  /** When it was last used; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined {
+    return this.#residents.get(object.id)?.lastUsedMs;
   }
 
   /** The set of journals that each object should have may be another one now. */

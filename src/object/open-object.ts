@@ -343,6 +343,11 @@ export class OpenObject {
   }
 }
 
+/** A file that begins a new life has not heard of the events before it until it is first written. */
+export function lastEvent(open: OpenObject): number {
+  return Math.max(open.tables.events.last, open.claim.manifest.eventLast);
+}
+
 /** Drawn with every manifest, and never told to callers. */
 function printSeed({ manifest }: Claim): number {
   return Number.parseInt(manifest.rid.slice(-8), 16) | 0;

@@ -89,7 +89,33 @@ export interface SentWork {
   reject(error: MoonportError): void;
 }
 
-export type Work = CallWork | DestroyWork | RowWork | TimersWork | SentWork;
+/** The operator gives the object other content. It runs alone, between bursts. */
+export interface ReplaceWork {
+  readonly kind: "replace";
+  /**
+   * @param open the file, everything in it landed; absent when it cannot be opened because its history is damaged. It is closed
+   *   and worth nothing after `replaced` was called
+   */
+  run(open: OpenObject | undefined, replacing: Replacing): Promise<void>;
+  reject(error: MoonportError): void;
+}
+
+export interface Replacing {
+  /** From now on nothing of the file is needed, and another may stand in its place. */
+  begin(): void;
+  /** Aborted when the node gives up. */
+  readonly signal: AbortSignal;
+}
+
+export type Work = CallWork | DestroyWork | RowWork | TimersWork | SentWork | ReplaceWork;
+
+export function isReplace(work: Work): work is ReplaceWork {
+  return work.kind === "replace";
+}
+
+export function isForBurst(work: Work): work is Exclude<Work, ReplaceWork> {
+  return work.kind !== "replace";
+}
 
 /** Why a call is not to wait any longer, and never runs. */
 export function waitedInVain(object: string, work: Work, nowMs: number): MoonportError | undefined {
@@ -107,7 +133,7 @@ export interface Reply {
 }
 
 /** Work that somebody waits for. */
-type AnsweredWork = Exclude<Work, RowWork>;
+type AnsweredWork = Exclude<Work, RowWork | ReplaceWork>;
 
 /** How a call ended inside its transaction; it is told to the caller after COMMIT and the gate. */
 export type Outcome =

@@ -14,6 +14,7 @@ import { wireJson } from "../wire/wire-json.js";
 import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
+import { databaseAnswer, forkOf, limitOf, pointOf, restorationOf } from "./past-operations.js";
 import { bodyArguments, bodyValue, queryArguments } from "./request-body.js";
 import { callIdOf, timeoutOf } from "./request-headers.js";
 import { type ObjectPath, type Route, routeOf } from "./routes.js";
@@ -21,7 +22,7 @@ import { type ObjectPath, type Route, routeOf } from "./routes.js";
 export interface OperationsContext {
   readonly node: NodeApi;
   readonly settings: Settings;
-  readonly world: Pick<World, "clock">;
+  readonly world: Pick<World, "clock" | "log">;
 }
 
 /** Calls, health, operator's routes. It knows every path or refuses it: the last of the door's handlers. */
@@ -52,10 +53,15 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
     case "inspect":
     case "sql":
     case "destroy":
+    case "history":
+    case "restore":
+    case "fork":
+    case "export":
     case "quarantine_clear":
       return (principal) => principal.check({ right: "admin", ...targetOf(route.object) });
     case "status":
     case "classes":
+    case "nodes":
     case "quarantine":
       return (principal) => principal.check({ right: "admin" });
   }
@@ -80,6 +86,8 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       return json(await node.status());
     case "classes":
       return json({ classes: await node.classes(), units: await node.units() });
+    case "nodes":
+      return json({ nodes: await node.nodes() });
     case "inspect":
       return json(await node.inspect(identity(route.object)));
     case "store_get": {
@@ -97,6 +105,18 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       await node.destroy(object);
       return json({ destroyed: object.id });
     }
+    case "history":
+      return json(await node.history(identity(route.object), limitOf(route.limit)));
+    case "restore":
+      return json(
+        await node.restore(identity(route.object), restorationOf(tableIn(bodyValue(context.settings, request)))),
+      );
+    case "fork": {
+      const { to, ...rest } = forkOf(tableIn(bodyValue(context.settings, request)));
+      return json(await node.fork(identity(route.object), rest, to));
+    }
+    case "export":
+      return databaseAnswer(await node.exportDatabase(identity(route.object), pointOf(route)), context.world.log);
     case "quarantine":
       return json({ methods: await node.quarantine() });
     case "quarantine_clear": {
@@ -118,8 +138,9 @@ async function health(node: NodeApi): Promise<HttpAnswer> {
 async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<HttpAnswer> {
   const notReady = (reason: string): HttpAnswer => json({ ready: false, reason }, 503);
   if (isStopping) return notReady("the node is shutting down");
-  const { session, ready, writesLand, sinceLandedMs } = await node.status();
+  const { session, ready, writesLand, sinceLandedMs, fleet } = await node.status();
   if (!ready) return notReady("the node is starting");
+  if (fleet?.valid === false) return notReady(`node_fenced: its session is not valid: ${fleet.whyInvalid}`);
   return writesLand ? json({ ready: true, session }) : notReady(`writes do not land: none has for ${sinceLandedMs} ms`);
 }
 
@@ -178,6 +199,11 @@ function sqlParameter(value: PlainValue, index: number): SqlValue {
 
 function identity({ app, className, key }: ObjectPath): ObjectIdentity {
   return identityOf(app, className, key);
+}
+
+function tableIn(body: PlainValue | undefined): PlainObject {
+  if (isTable(body)) return body;
+  throw MoonportError.of("bad_request", 'the body is {"at": {"seq": 5}} or {"at": {"atMs": 1767225600000}}');
 }
 
 function isTable(value: PlainValue | undefined): value is PlainObject {

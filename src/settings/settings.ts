@@ -124,6 +124,12 @@ export const SETTINGS = {
     GIB,
     "Segments below this many bytes in all are never compacted for their share.",
   ),
+  PITR_RETENTION_MS: wait(
+    -1,
+    -1,
+    365 * DAY_MS,
+    "How long what a compaction replaced is kept, so that objects can be restored as they were; -1 means 7 days on S3 and 1 hour in the embedded bucket, 0 keeps nothing.",
+  ),
   SEGMENT_INLINE_BYTES_MAX: size(
     8 * KIB,
     0,
@@ -464,6 +470,12 @@ export const SETTINGS = {
     "Objects that a journal knows; beyond it forgets those that it holds no entries of, and asks the bucket when it hears of them again.",
   ),
   CLAIM_MS: wait(10_000, 10, 600_000, "How long a claim may wait for promises before it fails with replicas_missing."),
+  HANDOFF_CONCURRENCY: count(
+    32,
+    1,
+    4_096,
+    "Objects that a node hands over to others at once, when one joins or the node itself leaves.",
+  ),
   TAKEOVER_CONCURRENCY: count(64, 1, 4_096, "Objects of a dead session that a node takes over at once."),
   LINK_REQUEST_MS: wait(5_000, 10, 600_000, "How long a node waits for another node's answer."),
   LINK_CONNECT_MS: wait(2_000, 10, 600_000, "How long a link to another node may take to be made."),

@@ -77,6 +77,11 @@ export class Outbox {
     return Number(this.#database.kernel("SELECT max(n) FROM _mp_outbox").get()?.[0] ?? 0);
   }
 
+  /** In a transaction. */
+  clear(): void {
+    if (this.count > 0) this.#database.kernel("DELETE FROM _mp_outbox").run();
+  }
+
   get count(): number {
     if (!this.#tables.has("_mp_outbox")) return 0;
     return Number(this.#database.kernel("SELECT count(*) FROM _mp_outbox").get()?.[0] ?? 0);

@@ -80,8 +80,12 @@ export class UnsyncedWrites {
     };
   }
 
-  namesSynced(folder: string): void {
-    this.#names = this.#names.filter((change) => change.folder !== path.normalize(folder));
+  /** @returns to be called when the names that have changed so far are lasting */
+  syncingNames(folder: string): () => void {
+    const changed = new Set(this.#names.filter((change) => change.folder === path.normalize(folder)));
+    return () => {
+      this.#names = this.#names.filter((change) => !changed.has(change));
+    };
   }
 
   /** Before it happens. Files that were never opened for writing are not followed. */
@@ -129,6 +133,17 @@ export class UnsyncedWrites {
     for (const change of this.#names.slice(kept).reverse()) change.undo(root);
   }
 
+  /** What a cut at this moment leaves at the worst: nothing that no sync has reached. @param bytes as they stand in the file */
+  atWorst(file: string, bytes: Uint8Array): Uint8Array {
+    const account = this.#files.get(file);
+    if (account === undefined) return bytes;
+    const after = Buffer.alloc(account.lastingBytes);
+    after.set(bytes.subarray(0, after.length));
+    // Oldest last: what is under a sync stood there before what was written since.
+    for (const sectors of [account.written, account.syncing, account.dropped]) putBack(after, sectors);
+    return after;
+  }
+
   #account(file: string): FileAccount {
     const account = this.#files.get(file);
     if (account === undefined) throw new Error(`${file} was not opened for writing`);
@@ -142,6 +157,14 @@ function contentOf(handle: FileHandle, sector: number, sizeBytes: number): Uint8
   const bytes = new Uint8Array(Math.min(SECTOR_BYTES, sizeBytes - from));
   handle.read(bytes, 0, bytes.length, from);
   return bytes;
+}
+
+function putBack(after: Buffer, sectors: Sectors): void {
+  for (const [sector, onDisk] of sectors) {
+    const place = after.subarray(sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES);
+    place.fill(0);
+    place.set(onDisk.subarray(0, place.length));
+  }
 }
 
 function cutFile(file: string, account: FileAccount, random: SeededRandom): void {
@@ -162,10 +185,17 @@ function cutFile(file: string, account: FileAccount, random: SeededRandom): void
     before.set(onDisk.subarray(0, place.length));
     const outcome = keep(index);
     if (outcome !== "new") place.set(before);
-    // Torn in the middle of its transfer; where nothing changed there is nothing to tear.
-    if (outcome === "torn" && !written.equals(before)) place.set(random.bytes(place.length));
+    if (outcome === "torn") tear(place, written, random);
   }
   fs.writeFileSync(file, after);
+}
+
+/** In the middle of its transfer. Bytes that the write left as they were stay: disks and journals count on that of each other. */
+function tear(place: Buffer, written: Buffer, random: SeededRandom): void {
+  const changed = [...place.keys()].filter((index) => place[index] !== written[index]);
+  const [first, last] = [changed[0], changed.at(-1)];
+  if (first === undefined || last === undefined) return;
+  place.set(random.bytes(last + 1 - first), first);
 }
 
 type Outcome = "new" | "old" | "torn";
