@@ -38,8 +38,8 @@ export const delayShardClass = systemClass({
     append: write(([entries, kept], host) => append(host, entries as unknown as Entry[], Number(kept))),
     /** `[nowMs, limit]` */
     due: read(([nowMs, limit], host) => due(host, Number(nowMs), Number(limit))),
-    /** `[endedBeforeMs, deadBeforeMs, unusedSinceMs]` → whether a trim or a sweep would find anything. */
-    isStale: read(([ended, dead, unused], host) => isStale(host, Number(ended), Number(dead), Number(unused))),
+    /** `[keptMs, deadKeptMs, unusedKeptMs]` → when a trim or a sweep would find something; null when never. */
+    staleAt: read(([kept, dead, unused], host) => staleAt(host, Number(kept), Number(dead), Number(unused))),
     /** `[{ states, app, object, after, limit }]` */
     list: read(([filter], host) => list(host, filter as PlainObject)),
     /** `[id]` → the command with its runs, or null. */
@@ -97,13 +97,15 @@ function due(database: ShardDatabase, nowMs: number, limit: number): Due {
   };
 }
 
-function isStale(database: ShardDatabase, endedMs: number, deadMs: number, unusedMs: number): boolean {
+function staleAt(database: ShardDatabase, keptMs: number, deadKeptMs: number, unusedKeptMs: number): number | null {
   const found = database.sqlOne(
-    `SELECT EXISTS (SELECT 1 FROM command WHERE ended_ms IS NOT NULL AND ended_ms < CASE WHEN state = 'dead' THEN :dead
-       ELSE :ended END) OR EXISTS (SELECT 1 FROM argument WHERE deleting = 1 OR (refs = 0 AND since_ms < :unused))`,
-    { ended: endedMs, dead: deadMs, unused: unusedMs },
-  );
-  return found.rows[0]?.[0] === 1;
+    `SELECT min(at) FROM (
+       SELECT min(ended_ms) + :kept AS at FROM command WHERE ended_ms IS NOT NULL AND state <> 'dead'
+       UNION ALL SELECT min(ended_ms) + :dead FROM command WHERE ended_ms IS NOT NULL AND state = 'dead'
+       UNION ALL SELECT min(since_ms) + :unused FROM argument WHERE refs = 0)`,
+    { kept: keptMs, dead: deadKeptMs, unused: unusedKeptMs },
+  ).rows[0]?.[0];
+  return found === null || found === undefined ? null : Number(found);
 }
 
 const SHOWN = `id, app, class, key, method, state, due_ms, look_ms, plan, run, attempts, tries, created_ms, expires_ms, last_ms,

@@ -83,7 +83,7 @@ export class ShardDriver {
   /** Something may be due, or due sooner than was known. */
   poke = (): void => {
     if (this.#state !== "driving") return;
-    this.#tidyLater();
+    this.#tidyIn(TIDY_MS);
     this.#again = true;
     this.#round ??= this.#rounds().finally(() => {
       this.#round = undefined;
@@ -301,26 +301,32 @@ export class ShardDriver {
     return backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#parts.world.random.fraction());
   }
 
-  /** A shard where nothing happens is left alone. */
-  #tidyLater(): void {
-    this.#tidyTimer ??= this.#parts.world.timers.after(TIDY_MS, () => {
+  /** A shard in which nothing is old is left alone. */
+  #tidyIn(delayMs: number): void {
+    if (this.#state !== "driving") return;
+    this.#tidyTimer ??= this.#parts.world.timers.after(Math.max(TIDY_MS, delayMs), () => {
       this.#tidyTimer = undefined;
-      void this.#tidy().catch((thrown) => void this.#goesOn(asMoonportError(thrown)));
+      void this.#tidy().catch((thrown) => {
+        if (this.#goesOn(asMoonportError(thrown))) this.#tidyIn(TIDY_MS);
+      });
     });
   }
 
   /** Forgets what ended long ago, and argument lists that nobody refers to. */
   async #tidy(): Promise<void> {
     const { world, settings } = this.#parts;
-    const nowMs = world.clock.wallMs();
-    const endedBeforeMs = nowMs - settings.DELAY_KEPT_MS;
-    const deadBeforeMs = nowMs - settings.DELAY_DEAD_KEPT_MS;
-    const unusedSinceMs = nowMs - UNUSED_KEPT_MS;
-    for (;;) {
-      if (this.#state !== "driving") return;
-      if ((await this.#here("isStale", [endedBeforeMs, deadBeforeMs, unusedSinceMs])) !== true) return;
-      const trim: Entry = { kind: "trim", endedBeforeMs, deadBeforeMs };
-      const [, hashes] = await this.#append([trim, { kind: "sweep", unusedSinceMs }]);
+    const { DELAY_KEPT_MS, DELAY_DEAD_KEPT_MS } = settings;
+    while (this.#state === "driving") {
+      const staleAtMs = await this.#here("staleAt", [DELAY_KEPT_MS, DELAY_DEAD_KEPT_MS, UNUSED_KEPT_MS]);
+      const nowMs = world.clock.wallMs();
+      if (staleAtMs === null) return;
+      if (Number(staleAtMs) >= nowMs) return this.#tidyIn(Number(staleAtMs) - nowMs + 1);
+      const trim: Entry = {
+        kind: "trim",
+        endedBeforeMs: nowMs - DELAY_KEPT_MS,
+        deadBeforeMs: nowMs - DELAY_DEAD_KEPT_MS,
+      };
+      const [, hashes] = await this.#append([trim, { kind: "sweep", unusedSinceMs: nowMs - UNUSED_KEPT_MS }]);
       if (!Array.isArray(hashes) || hashes.length === 0) continue;
       await this.#parts.arguments.remove(this.shard, hashes as string[]);
       await this.#append([{ kind: "swept", hashes: hashes as string[] }]);

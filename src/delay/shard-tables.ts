@@ -322,8 +322,9 @@ class ShardTables {
     if (row.outcome === null) return;
     const target = decodeValue(row.outcome) as CommandRequest["outcome"] & PlainObject;
     const { id = null, run = 0, app = null } = row;
-    const error = outcome === "dead" ? (errorOf(row.error) ?? null) : null;
-    const told = { id, object: `${row.class}/${row.key}`, method: row.method ?? null, run, outcome, error };
+    const error = outcome === "dead" ? errorOf(row.error) : undefined;
+    const about = { id, object: `${row.class}/${row.key}`, method: row.method ?? null, run, outcome };
+    const told = error === undefined ? about : { ...about, error };
     const message: CommandRequest = {
       id: `${id}~${run}`,
       app: String(app),

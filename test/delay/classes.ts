@@ -55,3 +55,33 @@ function Alarm.read:last() return state.store.get("last") end
 function Alarm.read:early() return state.store.get("early") end
 function Alarm.read:timers() return schedule.list() end
 return Alarm`;
+
+export const POST = `
+local Post = class "Post"
+
+local function note(text)
+  local got = state.store.get("got") or {}
+  got[#got + 1] = text
+  state.store.set("got", got)
+end
+
+function Post:mail(to, texts) for _, text in ipairs(texts) do send(Post(to)):take(text) end end
+function Post:mail_later(to, text, delay) send(Post(to), { delay = delay }):take(text) end
+function Post:mail_and_fail(to)
+  send(Post(to)):take("never")
+  error "and yet"
+end
+function Post:refuse(refuses) state.store.set("refuses", refuses) end
+function Post:take(text)
+  if state.store.get("refuses") then error { code = "refused", message = "not now" } end
+  if caller.kind ~= "message" then error "no message" end
+  note(text .. " from " .. (caller.id or "nobody"))
+end
+function Post:take_not() error "never" end
+function Post:count() state.store.set("count", (state.store.get("count") or 0) + 1) end
+function Post:told(what)
+  note(what.id .. " " .. what.outcome .. (what.error and " " .. what.error.code or ""))
+end
+function Post.read:got() return state.store.get("got") end
+function Post.read:counted() return state.store.get("count") or 0 end
+return Post`;
