@@ -376,7 +376,7 @@ export class ResidentObject implements FileHolder {
   #settleBurst(open: OpenObject, lua: LuaClass, result: BurstResult): void {
     if (result.kind === "committed") {
       this.#awakeAs = result.isAwake ? lua.version : undefined;
-      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events);
+      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events, result.toldNextDue);
       if (result.ends) this.#endWith(open);
       if (result.retryRow) this.#retryRowLater();
       for (const outcome of result.outcomes) tellThroughGate(open, outcome, this.#context.fleet);
