@@ -252,6 +252,8 @@ export class SimulatedNode {
     const { node } = this;
     await node.stop();
     await this.bucket.stop();
+    // Whoever waited for the bucket has to hear that first.
+    await new Promise<void>((resolve) => void this.#fleet.time.soon(resolve));
     const { timersLeft } = this.#world;
     this.#fleet.network.kill(this.name);
     this.#endLife();
