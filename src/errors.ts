@@ -142,6 +142,11 @@ export const ERROR_CODES = {
   replicas_missing: retry(503, "Too few of the journals that hold the object's last writes can be reached."),
   journal_full: retry(503, "The node's journal is full until the bucket has taken what it holds."),
 
+  delivery_under_way: retry(
+    503,
+    "The command is being delivered just now: whether it can be taken back is known soon.",
+  ),
+
   outcome_unknown: {
     group: "unknown",
     status: 504,

@@ -4,6 +4,7 @@
  * A running node implements it in process; the CLI's HTTP client implements it over the wire. Every method rejects with a
  * MoonportError and with nothing else.
  */
+import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import type { ObjectIdentity } from "./identity.js";
 import type { Caller } from "./lua/contract.js";
 import type { PlainValue, SqlRows, SqlValue } from "./values.js";
@@ -240,6 +241,10 @@ export interface ExportedDatabase {
 }
 
 export interface NodeApi {
+  /** Delayed commands. */
+  readonly delay: DelayApi;
+  /** @throws `object_not_found` */
+  timers(object: ObjectIdentity): Promise<ObjectTimers>;
   call(request: CallRequest): Promise<CallReply>;
   storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined>;
   /** At most 1,000 entries, in key order. */

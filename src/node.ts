@@ -5,9 +5,13 @@
 import type { AppSource } from "./app-source.js";
 import { probeBucket } from "./bucket/probe.js";
 import type { RequestCounts } from "./bucket/request-counts.js";
+import type { DelayApi, ObjectTimers } from "./delay/contract.js";
+import { NodeDelay } from "./delay/node-delay.js";
+import { delayShardClass } from "./delay/shard-class.js";
+import { delayPort, shardNumberOf } from "./delay-port.js";
 import { asMoonportError, MoonportError } from "./errors.js";
 import { identityOf, type ObjectIdentity } from "./identity.js";
-import type { LuaClass, LuaEngine } from "./lua/contract.js";
+import type { Caller, LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
 import { refuseFleetBucket } from "./membership/open-records.js";
@@ -37,7 +41,7 @@ import { Catalog } from "./object/catalog.js";
 import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
 import type { InnerCall } from "./object/inner-call.js";
-import { inspectAbsent, inspectOpen } from "./object/inspect.js";
+import { inspectAbsent, inspectOpen, inspectTimers } from "./object/inspect.js";
 import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
@@ -46,7 +50,7 @@ import { type Reading, runReading } from "./object/reading.js";
 import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
-import type { DeferredOutcome } from "./object/work.js";
+import type { DeferredOutcome, Woken } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
 import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
@@ -59,6 +63,7 @@ import { LandingProbe } from "./shipping/landing-probe.js";
 import { PastWalk } from "./shipping/past-walk.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
+import type { StoredMessage } from "./store/outbox.js";
 import { Outbound, type OutboundOptions } from "./units/outbound.js";
 import { UnitRunner } from "./units/unit-runner.js";
 import type { PlainValue, SqlRows, SqlValue } from "./values.js";
@@ -66,7 +71,7 @@ import { VERSION } from "./version.js";
 import type { FolderLock } from "./world/folder.js";
 import { CONSOLE_ENTRY } from "./world/watchdog/running-record.js";
 import { noWatchdog, type Watchdog } from "./world/watchdog/watchdog.js";
-import { uuidv7 } from "./world/world.js";
+import { sleep, uuidv7 } from "./world/world.js";
 
 const LOCK_FILE = "lock";
 /** Where no host is allowed, nothing is ever fetched. */
@@ -77,7 +82,8 @@ const NO_OUTBOUND: OutboundOptions = {
 const STORE_LIST_MAX = 1_000;
 const NO_CHAIN: readonly string[] = [];
 
-type Phase = "serving" | "stopping" | "stopped";
+type Phase = "serving" | "settling" | "stopping" | "stopped";
+const SYSTEM: Caller = { kind: "system" };
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** This life of the node: the session that it began with. */
@@ -102,6 +108,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #probe: LandingProbe;
   readonly #pastWalk: PastWalk;
   readonly #fleet: JoinedFleet | FleetView;
+  readonly #delay: NodeDelay;
   #router: CallRouter | undefined;
   #phase: Phase = "serving";
   #stopped: Promise<void> | undefined;
@@ -145,14 +152,17 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
-    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}));
+    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}), [delayShardClass]);
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
     this.#context = {
       world,
       settings,
       log: world.log,
       bucket,
-      claims: new Claims(world, bucket, fleet, settings, (id) => this.feeds.lost(id)),
+      claims: new Claims(world, bucket, fleet, settings, {
+        lost: (id) => this.feeds.lost(id),
+        beforeTail: (object) => this.#delay.beforeTail(object),
+      }),
       fleet,
       catalog: this.#catalog,
       // The embedded bucket commits together whatever arrives together: it bounds itself.
@@ -167,6 +177,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       waits: new WaitGraph(),
       running,
       quarantine,
+      obligations: {
+        opened: (...opened) => this.#delay.obligations.opened(...opened),
+        listed: (...listed) => this.#delay.obligations.listed(...listed),
+        landed: (...landed) => this.#delay.obligations.landed(...landed),
+      },
       call: (call) => this.#router?.callFromObject(call) ?? this.#callFromObject(call),
       landed: (landing) => {
         this.#probe.landed();
@@ -191,14 +206,48 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       access: ({ app, className }, method) => this.#catalog.methodOf(this.#catalog.classOf(app, className), method),
       callDeferred: (request) => (this.#router ?? this).callDeferred(request),
     });
+    this.#delay = new NodeDelay({
+      world,
+      settings,
+      bucket,
+      counters: this.counters.delay,
+      session: () => this.session,
+      isDead: async (session) => (await fleet.standing(session)) === "dead",
+      isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
+      messages: (object, limit) => this.#messagesOf(object, limit),
+      sent: (object, numbers) => this.#objects.messagesSent(object, numbers),
+      checkMethod: (app, className, method) => {
+        if (app === SYSTEM_APP) throw noSuchApp(app);
+        if (!this.#catalog.isNative(className)) this.#catalog.methodOf(this.#catalog.classOf(app, className), method);
+      },
+      port: delayPort({
+        router: () => this.#router,
+        isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
+        holds: (object) => this.holds(object),
+        manifest: (object) => this.#objects.manifest(object),
+        call: (request) => this.call(request),
+        callHere: (request) => this.#dispatch(request, NO_CHAIN),
+        callObject: (call) => this.#context.call(call),
+        wake: (object) => this.wake(object),
+        native: options.native ?? {},
+        depthMax: settings.VALUE_DEPTH_MAX,
+      }),
+    });
     this.#begin();
     joined?.begin({
       claims: this.#context.claims,
       lapsed: () => this.#lapsed(),
-      membersChanged: () => this.#objects.renewSets(),
+      membersChanged: () => {
+        this.#objects.renewSets();
+        this.#delay.membersChanged();
+      },
+      sessionEnded: () => this.#delay.membersChanged(),
+      takenOver: async (object) => void (await this.wake(object)),
       handOver: (object, to) => this.#objects.handOver(object, to),
       lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
+    // Of a fleet's node, when it reaches the others: see routeCalls.
+    if (joined === undefined) this.#delay.start();
   }
 
   /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
@@ -210,6 +259,29 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** From now on objects and units of this node reach others through `router`. */
   routeCalls(router: CallRouter): void {
     this.#router = router;
+    this.#delay.start();
+  }
+
+  get delay(): DelayApi {
+    return this.#delay.operations;
+  }
+
+  /**
+   * Has an object run its due timers; resolves when what they did is durable, and whoever is to know of its next one does.
+   * @throws MoonportError `moved` when the object is another node's
+   */
+  async wake(object: ObjectIdentity): Promise<Woken> {
+    this.#assertServing(SYSTEM);
+    if (!(await this.#objects.exists(object))) return { epoch: 0, seq: 0, ran: 0, inMs: null };
+    const expiresMs = this.#nowMs() + this.#options.settings.CALL_TIMEOUT_MS;
+    return this.#delay.waking(object, () => this.#objects.runTimers(object, expiresMs));
+  }
+
+  async timers(object: ObjectIdentity): Promise<ObjectTimers> {
+    if (!(await this.#exists(object))) {
+      throw MoonportError.of("object_not_found", `${object.id} does not exist`, { object: object.id });
+    }
+    return this.#objects.read(object, inspectTimers);
   }
 
   /** From now on who subscribes here hears of objects through `source`, wherever they live. */
@@ -224,6 +296,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   /** Whether a call of the method changes nothing; not of a class or method that is not known here. */
   isReading(object: ObjectIdentity, method: string): boolean {
+    if (object.app === SYSTEM_APP) return this.#catalog.systemClass(object.className)?.methods.get(method) === "read";
     const isOne = (info: ClassInfo): boolean => info.app === object.app && info.name === object.className;
     return (
       this.#catalog
@@ -238,6 +311,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#options.world.log.error({ session: this.#fleet.session }, "the session has lapsed: every object closes");
     this.#context.claims.sessionEnded();
     this.#objects.loseAll(cause);
+    this.#delay.lapsed();
     this.feeds.allLost(cause);
   }
 
@@ -351,12 +425,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   async restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
     this.#assertKnown(object);
-    return await this.#restoring.restore(object, restoration);
+    return await this.#delay.renewed(object, () => this.#restoring.restore(object, restoration));
   }
 
   async fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
     this.#assertKnown(object);
-    return await this.#restoring.fork(object, restoration, identityOf(object.app, object.className, key));
+    const copy = identityOf(object.app, object.className, key);
+    return await this.#delay.renewed(copy, () => this.#restoring.fork(object, restoration, copy));
   }
 
   async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
@@ -485,6 +560,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #stop(): Promise<void> {
     const { world, settings, bucket } = this.#options;
     const untilMs = this.#nowMs() + settings.DRAIN_MS;
+    // What is under way of delayed work ends first: its outcomes are writes of objects.
+    await this.#within(settings.DRAIN_MS / 2, this.#delay.settle());
     // Each object is served until its own turn to leave has come.
     if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
@@ -496,6 +573,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     });
     const cause = MoonportError.of("node_stopping", "the node has stopped");
     this.#units.stop(cause);
+    await this.#within(settings.DRAIN_MS / 2, this.#delay.stop());
     this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
@@ -518,6 +596,18 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         .then(resolve, reject)
         .finally(() => timer.cancel());
     });
+  }
+
+  /** Waits for it so long, and goes on. */
+  async #within(boundMs: number, work: Promise<void>): Promise<void> {
+    const over = new AbortController();
+    await Promise.race([work.catch(() => {}), sleep(this.#options.world, boundMs, over.signal)]);
+    over.abort();
+  }
+
+  async #messagesOf(object: ObjectIdentity, limit: number): Promise<readonly StoredMessage[]> {
+    if (!(await this.#objects.exists(object))) return [];
+    return this.#objects.read(object, (open) => open.tables.outbox.read(0, limit));
   }
 
   async #callFromObject({ expiresMs, chain, ...call }: InnerCall): Promise<PlainValue> {
@@ -544,9 +634,17 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   /** @param chain the objects that wait for it */
   async #call(request: CallRequest, chain: readonly string[] = NO_CHAIN): Promise<CallReply> {
-    this.#assertServing();
+    this.#assertServing(request.caller);
+    if (request.object.app !== SYSTEM_APP) return this.#dispatch(request, chain);
+    if (request.caller.kind !== "system") throw noSuchApp(request.object.app);
+    const reply = await this.#dispatch(request, chain);
+    const shard = shardNumberOf(request.object);
+    if (shard !== undefined) this.#delay.touched(shard);
+    return reply;
+  }
+
+  async #dispatch(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
     const { object, method } = request;
-    if (object.app === SYSTEM_APP && request.caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
@@ -600,8 +698,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#catalog.classOf(object.app, object.className);
   }
 
-  #assertServing(): void {
+  /** @param caller what is under way of the node's own work may go on until the node drains */
+  #assertServing(caller?: Caller): void {
     if (this.#phase === "serving") return;
+    if (this.#phase === "settling" && caller !== undefined && caller.kind !== "client" && caller.kind !== "unit")
+      return;
     throw MoonportError.of("node_stopping", "the node is shutting down", { retryAfterMs: 1_000 });
   }
 

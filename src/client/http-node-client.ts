@@ -5,6 +5,7 @@
  * again and runs once. The path goes out as it is written here (a URL parser would swallow the keys `.` and `..`).
  */
 import http from "node:http";
+import type { DelayApi, ObjectTimers } from "../delay/contract.js";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type {
@@ -33,6 +34,7 @@ import { errorOf } from "../wire/problem.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { uuidv7, type World } from "../world/world.js";
 import { download } from "./download.js";
+import { HttpDelay } from "./http-delay.js";
 import { StreamSubscription } from "./stream-subscription.js";
 
 export interface HttpNodeClientOptions {
@@ -91,6 +93,7 @@ export interface ResumeOptions {
 }
 
 export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
+  readonly delay: DelayApi;
   readonly #options: HttpNodeClientOptions;
   readonly #target: { readonly host: string; readonly port: number };
   readonly #agent = new http.Agent({ keepAlive: true });
@@ -104,6 +107,11 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
       throw MoonportError.of("bad_option", "a token is made of letters, digits and . _ ~ + / -");
     }
     this.#target = targetOf(options.url);
+    this.delay = new HttpDelay({
+      world: options.world,
+      get: (path) => this.#get(path),
+      post: async (path, body) => (await this.#ask({ method: "POST", path, ...(body !== undefined && { body }) })).body,
+    });
   }
 
   /** Drops the kept connections. */
@@ -161,6 +169,10 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
 
   async inspect(object: ObjectIdentity): Promise<Inspection> {
     return as<Inspection>(await this.#get(`/v1/admin/inspect/${objectPath(object)}`));
+  }
+
+  async timers(object: ObjectIdentity): Promise<ObjectTimers> {
+    return as<ObjectTimers>(await this.#get(`/v1/admin/timers/${objectPath(object)}`));
   }
 
   async destroy(object: ObjectIdentity): Promise<void> {

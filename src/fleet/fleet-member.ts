@@ -240,6 +240,7 @@ export class FleetMember implements JoinedFleet {
       isLive: (session) => this.#members.known(session) === "live",
       rankOf: (partition) => this.#rankOf(partition),
       isValid: () => this.isValid(),
+      takenOver: (object) => hooks.takenOver(object),
     });
     this.#takeover.begin();
     this.#handover = new Handover({
@@ -278,8 +279,13 @@ export class FleetMember implements JoinedFleet {
     return this.#ring.homesOf(partition).indexOf(this.node);
   }
 
+  isHomeOf(partition: number): boolean {
+    return this.#rankOf(partition) === 0;
+  }
+
   private sessionEnded(): void {
     this.#takeover?.begin();
+    this.#hooks?.sessionEnded();
   }
 
   private changed(): void {
@@ -297,6 +303,7 @@ export class FleetMember implements JoinedFleet {
 
   private joined(): void {
     this.#takeover?.begin();
+    this.#hooks?.sessionEnded();
   }
 }
 

@@ -5,9 +5,9 @@
  * happened, or while its call id makes a repeat safe, until its deadline: while an object moves or its owner has died, callers
  * wait, they do not fail.
  */
-
 import type { AppSource } from "../app-source.js";
 import type { RequestCounts } from "../bucket/request-counts.js";
+import type { DelayApi, ObjectTimers } from "../delay/contract.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import type { Asker, Peers } from "../links/contract.js";
@@ -30,7 +30,7 @@ import type {
 } from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
-import type { DeferredOutcome } from "../object/work.js";
+import type { DeferredOutcome, Woken } from "../object/work.js";
 import type { LiveApi, ReadingCall, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { LiveSource } from "../realtime/live-source.js";
 import type { Settings } from "../settings/settings.js";
@@ -87,7 +87,9 @@ type Operation =
   | { readonly kind: "fork"; readonly restoration: Partial<Restoration>; readonly key: string }
   /** Which node has it, or would claim it. */
   | { readonly kind: "locate" }
-  | { readonly kind: "destroy" };
+  | { readonly kind: "destroy" }
+  | { readonly kind: "timers" }
+  | { readonly kind: "wake" };
 
 interface Asked {
   readonly app: string;
@@ -217,6 +219,18 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
 
   inspect(object: ObjectIdentity): Promise<Inspection> {
     return this.#read(object, { kind: "inspect" });
+  }
+
+  timers(object: ObjectIdentity): Promise<ObjectTimers> {
+    return this.#read(object, { kind: "timers" });
+  }
+
+  wake(object: ObjectIdentity): Promise<Woken> {
+    return this.#read(object, { kind: "wake" });
+  }
+
+  get delay(): DelayApi {
+    return this.#node.delay;
   }
 
   destroy(object: ObjectIdentity): Promise<void> {
@@ -454,6 +468,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         return node.fork(object, operation.restoration, operation.key);
       case "destroy":
         return node.destroy(object);
+      case "timers":
+        return node.timers(object);
+      case "wake":
+        return node.wake(object);
     }
   }
 

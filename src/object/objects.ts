@@ -9,14 +9,15 @@ import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import { type Manifest, ownershipOf } from "../shipping/manifest.js";
+import type { PlainValue } from "../values.js";
 import { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply } from "./work.js";
+import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply, type Woken } from "./work.js";
 
-export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred">;
+export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred" | "timer">;
 
 export class Objects {
   readonly #context: ObjectContext;
@@ -66,7 +67,12 @@ export class Objects {
    * @throws MoonportError `moved`, `node_fenced`, `bucket_failed`, `replicas_missing`
    */
   async exists(object: ObjectIdentity): Promise<boolean> {
-    const exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+    let exists: boolean;
+    do {
+      await this.#residents.get(object.id)?.settled();
+      exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+      // It may have begun to end meanwhile: then its record tells of neither before nor after.
+    } while (this.#residents.get(object.id)?.isChanging === true);
     // Another owner may have written since: that nothing is there is told under a valid session only (E4).
     if (!exists && !this.#context.fleet.isValid()) throw fenced();
     return exists;
@@ -113,6 +119,20 @@ export class Objects {
     }
     const reply = deferred<Reply>();
     this.#admit(object).submit({ kind: "destroy", resolve: reply.resolve, reject: reply.reject });
+    await reply.promise;
+  }
+
+  /** Has an object that exists run its due timers; resolves when what they did is durable. @throws MoonportError */
+  async runTimers(object: ObjectIdentity, expiresMs: number): Promise<Woken> {
+    const reply = deferred<Reply>();
+    this.#admit(object).submit({ kind: "timers", expiresMs, resolve: reply.resolve, reject: reply.reject });
+    return (await reply.promise).value as PlainValue & Woken;
+  }
+
+  /** Messages of these numbers leave the object's outbox; resolves when that is durable. @throws MoonportError */
+  async messagesSent(object: ObjectIdentity, numbers: readonly number[]): Promise<void> {
+    const reply = deferred<Reply>();
+    this.#admit(object).submit({ kind: "sent", numbers, resolve: reply.resolve, reject: reply.reject });
     await reply.promise;
   }
 
@@ -292,6 +312,7 @@ function callWork(
     waiter: input.waiter,
     expiresMs: input.expiresMs,
     chain: input.chain,
+    timer: undefined,
     deferred,
     resolve,
     reject,

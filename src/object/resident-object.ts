@@ -110,6 +110,19 @@ export class ResidentObject implements FileHolder {
     return this.#state.kind === "closed" && !this.#isPumping;
   }
 
+  /** Whether what stands in the bucket and what is committed here are about to become one: neither tells what is. */
+  get isChanging(): boolean {
+    const { kind } = this.#state;
+    return kind === "ending" || kind === "breaking" || kind === "replacing";
+  }
+
+  /** Resolves when that is over; at once where it is not so. @throws MoonportError `not_durable_yet` */
+  async settled(): Promise<void> {
+    const state = this.#state;
+    if (state.kind === "ending") await this.#throughReadGate(state.open);
+    else if (state.kind === "breaking" || state.kind === "replacing") await state.done;
+  }
+
   /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
   isAwakeAs(lua: LuaClass): boolean {
     return this.#state.kind === "open" && this.#awakeAs === lua.version;
@@ -363,7 +376,7 @@ export class ResidentObject implements FileHolder {
   #settleBurst(open: OpenObject, lua: LuaClass, result: BurstResult): void {
     if (result.kind === "committed") {
       this.#awakeAs = result.isAwake ? lua.version : undefined;
-      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events);
+      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events, result.toldNextDue);
       if (result.ends) this.#endWith(open);
       if (result.retryRow) this.#retryRowLater();
       for (const outcome of result.outcomes) tellThroughGate(open, outcome, this.#context.fleet);

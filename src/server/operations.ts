@@ -10,11 +10,12 @@ import type { NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
 import { SEQ_HEADER } from "../wire/http-headers.js";
-import { parseWireJson, wireJson } from "../wire/wire-json.js";
+import { wireJson } from "../wire/wire-json.js";
 import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
 import { databaseAnswer, forkOf, limitOf, pointOf, restorationOf } from "./past-operations.js";
+import { bodyArguments, bodyValue, queryArguments } from "./request-body.js";
 import { callIdOf, timeoutOf } from "./request-headers.js";
 import { type ObjectPath, type Route, routeOf } from "./routes.js";
 
@@ -78,9 +79,9 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
     case "readyz":
       return await readiness(node, request);
     case "call":
-      return await call(context, route, bodyArguments(context, request), request);
+      return await call(context, route, bodyArguments(context.settings, request), request);
     case "read":
-      return await call(context, route, queryArguments(context, route.args), request);
+      return await call(context, route, queryArguments(context.settings, route.args), request);
     case "status":
       return json(await node.status());
     case "classes":
@@ -107,9 +108,11 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
     case "history":
       return json(await node.history(identity(route.object), limitOf(route.limit)));
     case "restore":
-      return json(await node.restore(identity(route.object), restorationOf(tableIn(bodyValue(context, request)))));
+      return json(
+        await node.restore(identity(route.object), restorationOf(tableIn(bodyValue(context.settings, request)))),
+      );
     case "fork": {
-      const { to, ...rest } = forkOf(tableIn(bodyValue(context, request)));
+      const { to, ...rest } = forkOf(tableIn(bodyValue(context.settings, request)));
       return json(await node.fork(identity(route.object), rest, to));
     }
     case "export":
@@ -117,7 +120,7 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
     case "quarantine":
       return json({ methods: await node.quarantine() });
     case "quarantine_clear": {
-      const method = clearedMethod(bodyValue(context, request));
+      const method = clearedMethod(bodyValue(context.settings, request));
       return json({ cleared: await node.clearQuarantine(identity(route.object), method) });
     }
   }
@@ -170,7 +173,7 @@ async function call(
 }
 
 async function sql(context: OperationsContext, object: ObjectIdentity, request: HttpRequest): Promise<HttpAnswer> {
-  const body = bodyValue(context, request);
+  const body = bodyValue(context.settings, request);
   if (!isTable(body) || typeof body.statement !== "string") {
     throw MoonportError.of("bad_request", 'the body is {"statement": "select ...", "parameters": [...]}');
   }
@@ -192,54 +195,6 @@ function sqlParameter(value: PlainValue, index: number): SqlValue {
     return value;
   }
   throw MoonportError.of("bad_value", `SQL parameter ${index + 1} is neither null, number, text nor bytes`);
-}
-
-/** An array is the arguments, a table the only one; no body, no arguments. */
-function bodyArguments(context: OperationsContext, request: HttpRequest): readonly PlainValue[] {
-  const body = bodyValue(context, request);
-  return body === undefined ? [] : argumentsOf(body, "the body");
-}
-
-function queryArguments({ settings }: OperationsContext, text: string | undefined): readonly PlainValue[] {
-  if (text === undefined) return [];
-  return argumentsOf(parseArguments(text, "args", settings), "args");
-}
-
-function argumentsOf(value: PlainValue, what: string): readonly PlainValue[] {
-  if (Array.isArray(value)) return value;
-  if (typeof value === "object" && value !== null) return [value];
-  throw MoonportError.of("bad_request", `${what} is neither an array of arguments nor one table`, {
-    hint: "put a single argument into brackets: [25]",
-  });
-}
-
-function bodyValue({ settings }: OperationsContext, { body, headers }: HttpRequest): PlainValue | undefined {
-  if (body === undefined || body.length === 0) return undefined;
-  const type = (headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase();
-  if (type !== "application/json") {
-    throw MoonportError.of("bad_request", `the body is ${type === "" ? "of no stated type" : type}, not JSON`, {
-      hint: "send Content-Type: application/json",
-    });
-  }
-  const encoding = headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") {
-    throw MoonportError.of("bad_request", `a body with Content-Encoding ${encoding} is not taken`);
-  }
-  return parseArguments(utf8(body), "the body", settings);
-}
-
-/** VALUE_DEPTH_MAX holds for each argument; the brackets around them are not part of any. */
-function parseArguments(text: string, what: string, settings: Settings): PlainValue {
-  const around = text.trimStart().startsWith("[") ? 1 : 0;
-  return parseWireJson(text, what, settings.VALUE_DEPTH_MAX + around);
-}
-
-function utf8(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw MoonportError.of("bad_json", "the body is not UTF-8 text", { cause });
-  }
 }
 
 function identity({ app, className, key }: ObjectPath): ObjectIdentity {

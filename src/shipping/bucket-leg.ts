@@ -48,6 +48,12 @@ export interface RecordWatch {
   won(next: Manifest): void;
 }
 
+export interface BucketLegOptions {
+  readonly watch?: RecordWatch;
+  /** What has to be durable before the record names a load; undefined: nothing. A rejection is a failed try. */
+  readonly before?: (load: ObjectLoad) => Promise<void> | undefined;
+}
+
 type InlineSettings = Pick<Settings, "SEGMENT_INLINE_BYTES_MAX" | "MANIFEST_INLINE_BYTES_MAX">;
 
 export class BucketLeg implements Leg<ObjectLoad> {
@@ -58,6 +64,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
   readonly #settings: InlineSettings;
   readonly #retentionMs: number;
   readonly #watch: RecordWatch | undefined;
+  readonly #before: BucketLegOptions["before"];
   #attempt: Attempt | undefined;
 
   constructor(
@@ -66,7 +73,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     claim: Claim,
     log: Logger,
     settings: InlineSettings & RetentionSettings,
-    watch?: RecordWatch,
+    { watch, before }: BucketLegOptions = {},
   ) {
     this.#world = world;
     this.#bucket = bucket;
@@ -75,6 +82,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     this.#collector = new Collector(world, bucket, claim, log, this.#retentionMs);
     this.#settings = settings;
     this.#watch = watch;
+    this.#before = before;
   }
 
   async land(load: ObjectLoad): Promise<LegResult> {
@@ -84,14 +92,16 @@ export class BucketLeg implements Leg<ObjectLoad> {
       this.#attempt = this.#attemptOf(load);
     }
     const attempt = this.#attempt;
+    const before = this.#before?.(load);
+    if (before !== undefined) await before;
     const result = await this.#try(attempt);
     this.#attempt = undefined;
     if (load.carried === "snapshot") load.release();
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
-    const before = this.#claim.manifest;
+    const replaced = this.#claim.manifest;
     this.#claim.advance(attempt.next, result.version);
     this.#watch?.won(attempt.next);
-    if (isCompaction(load)) void this.#collector.collect(before, attempt.next);
+    if (isCompaction(load)) void this.#collector.collect(replaced, attempt.next);
     return { kind: "landed" };
   }
 

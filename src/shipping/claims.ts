@@ -82,11 +82,19 @@ const RACES_MAX = 3;
 /** Peeks remembered for the claim that follows. */
 const PEEKED_MAX = 256;
 
+export interface ClaimHooks {
+  /** Told of each object that is forgotten: it is not served as before. */
+  readonly lost?: (id: string) => void;
+  /** Resolves when writes that only journals held may be named by the object's record (W1). */
+  readonly beforeTail?: (object: ObjectIdentity) => Promise<void> | undefined;
+}
+
 export class Claims {
   readonly #world: World;
   readonly #bucket: Bucket;
   readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
+  readonly #beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
   readonly #lost: (id: string) => void;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
@@ -97,14 +105,14 @@ export class Claims {
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
-  /** @param lost told of each object that is forgotten: it is not served as before */
   constructor(
     world: World,
     bucket: Bucket,
     fleet: FleetView,
     settings: ClaimSettings,
-    lost: (id: string) => void = () => {},
+    { lost = () => {}, beforeTail = () => undefined }: ClaimHooks = {},
   ) {
+    this.#beforeTail = beforeTail;
     this.#world = world;
     this.#bucket = bucket;
     this.#fleet = fleet;
@@ -308,6 +316,7 @@ export class Claims {
     const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
     const tail = tailOf(object, choice);
+    if (tail.length > 0) await this.#beforeTail(object);
     const content = withTail(raised.manifest, tail);
     const me = { session, epoch: first.record.epoch };
     const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);

@@ -79,6 +79,20 @@ export function poisonKey(object: ObjectIdentity, entry: string): string {
   return `${POISON_PREFIX}${object.app}/${object.className}/${encodeKey(object.key)}/${encodeKey(entry)}`;
 }
 
+/** Under it lie large argument lists of delayed commands. */
+export const DELAY_PREFIX = "delay/";
+
+export function delayArgumentsKey(shard: number, hash: string): string {
+  return `${DELAY_PREFIX}${shard}/${hash}`;
+}
+
+/** Under it stand the objects that sessions may owe something, in parts: `owing/<session>/<number>`. */
+export const OWING_PREFIX = "owing/";
+
+export function owingPrefix(session: string): string {
+  return `${OWING_PREFIX}${session}/`;
+}
+
 /** What the keys of a class's objects begin with. */
 export function classPrefix(app: string, className: string): string {
   return `objects/${app}/${className}/`;

@@ -7,6 +7,7 @@ import type { Settings } from "../settings/settings.js";
 import type { PlainValue } from "../values.js";
 import type { KernelTables } from "./kernel-tables.js";
 import type { ObjectDatabase } from "./object-database.js";
+import type { OwingChange } from "./owing-change.js";
 import { decodeValue, encodeValue } from "./value-codec.js";
 
 export interface OutgoingMessage {
@@ -28,8 +29,15 @@ export class Outbox {
   readonly #database: ObjectDatabase;
   readonly #tables: KernelTables;
   readonly #limits: Pick<Settings, "VALUE_BYTES_MAX">;
+  readonly #change: OwingChange;
 
-  constructor(database: ObjectDatabase, tables: KernelTables, limits: Pick<Settings, "VALUE_BYTES_MAX">) {
+  constructor(
+    database: ObjectDatabase,
+    tables: KernelTables,
+    limits: Pick<Settings, "VALUE_BYTES_MAX">,
+    change: OwingChange,
+  ) {
+    this.#change = change;
     this.#database = database;
     this.#tables = tables;
     this.#limits = limits;
@@ -41,6 +49,7 @@ export class Outbox {
     const args = encodeValue([...message.args], this.#limits.VALUE_BYTES_MAX, what);
     this.#tables.ensure("_mp_outbox");
     if (this.#database.kernel("SELECT 1 FROM _mp_outbox WHERE id = ?").get(message.id) !== undefined) return false;
+    this.#change.happened = true;
     this.#database
       .kernel("INSERT INTO _mp_outbox (id, class, key, method, args, due_ms) VALUES (?, ?, ?, ?, ?, ?)")
       .run(message.id, message.className, message.key, message.method, args, message.dueMs);
@@ -60,6 +69,12 @@ export class Outbox {
   remove(number: number): boolean {
     if (!this.#tables.has("_mp_outbox")) return false;
     return this.#database.kernel("DELETE FROM _mp_outbox WHERE n = ?").run(number) > 0;
+  }
+
+  /** Number of the last one that waits; 0 when none does. */
+  get last(): number {
+    if (!this.#tables.has("_mp_outbox")) return 0;
+    return Number(this.#database.kernel("SELECT max(n) FROM _mp_outbox").get()?.[0] ?? 0);
   }
 
   /** In a transaction. */

@@ -11,9 +11,11 @@ import type { ObjectIdentity } from "../identity.js";
 import { NODES_PREFIX } from "../membership/node-record.js";
 import {
   classPrefix,
+  DELAY_PREFIX,
   FLEET_KEY,
   OBJECTS_PREFIX,
   ObjectKeys,
+  OWING_PREFIX,
   objectOfKey,
   PAST_WALK_KEY,
   POISON_PREFIX,
@@ -162,7 +164,9 @@ function isPastKey(keys: ObjectKeys, key: string): boolean {
 function isKnown(key: string): boolean {
   // A start that is under way has keys under the probe's prefix.
   if (key === FLEET_KEY || key === PROBE_KEY || key === PAST_WALK_KEY) return true;
-  return [POISON_PREFIX, PROBE_PREFIX, NODES_PREFIX].some((prefix) => key.startsWith(prefix));
+  return [POISON_PREFIX, PROBE_PREFIX, NODES_PREFIX, OWING_PREFIX, DELAY_PREFIX].some((prefix) =>
+    key.startsWith(prefix),
+  );
 }
 
 function prefixOf(scope: Scope): string {

@@ -2,6 +2,7 @@
  * A node without objects, for what a door does by itself: limits, mapping of errors, encoding. It records each call and
  * answers with what the test says; without a word it echoes the arguments.
  */
+import type { DelayApi, ObjectTimers, SendRequest } from "../../src/delay/contract.js";
 import { MoonportError } from "../../src/errors.js";
 import type { ObjectIdentity } from "../../src/identity.js";
 import type {
@@ -41,6 +42,24 @@ export class FakeNode implements NodeApi {
     readonly key?: string;
   }[] = [];
   quarantined: QuarantineEntry[] = [];
+  readonly sent: SendRequest[] = [];
+  readonly delay: DelayApi = {
+    send: async (request) => {
+      this.sent.push(request);
+      return { id: request.id ?? "made" };
+    },
+    list: async () => [],
+    get: async () => undefined,
+    cancel: async () => "unknown",
+    move: async () => "unknown",
+    retry: async () => false,
+    log: async () => [],
+    tallies: async () => [],
+  };
+
+  async timers(): Promise<ObjectTimers> {
+    return { timers: [], runs: [] };
+  }
   fleet: NodeInfo[] = [];
   fleetStatus: FleetStatus | undefined;
   ready = true;
