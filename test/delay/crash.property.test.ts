@@ -6,35 +6,9 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { PlainObject } from "../../src/values.js";
 import { VirtualNode } from "../support/virtual-node.js";
+import { OWER } from "./classes.js";
 
 const RUNS = Number(process.env.MOONPORT_CRASH_RUNS ?? 12);
-const OWER = `
-local Ower = class "Ower"
-local function add(name, what)
-  local list = state.store.get(name) or {}
-  list[#list + 1] = what
-  state.store.set(name, list)
-end
-function Ower:work(number, to)
-  add("did", number)
-  send(Ower(to)):take("now " .. number)
-  send(Ower(to), { delay = 2 }):take("later " .. number, now() + 2)
-  schedule.after(1):_ring(number, now() + 1)
-  schedule.every(3, { name = "every" }):_tick()
-end
-function Ower:take(what, due)
-  if due and now() < due then what = what .. " early" end
-  add("got", what)
-end
-function Ower:_ring(number, due) add("rang", now() < due and "early" or number) end
-function Ower:_tick() add("ticks", now()) end
-function Ower.read:all()
-  local all = {}
-  for _, name in ipairs { "did", "got", "rang", "ticks" } do all[name] = state.store.get(name) or {} end
-  return all
-end
-return Ower`;
-
 const plan = fc.record({
   atomic: fc.boolean(),
   latencyMs: fc.constantFrom(0, 5),
