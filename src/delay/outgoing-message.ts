@@ -32,8 +32,10 @@ export async function sendMessage(
   const target = identityOf(sender.app, className, key);
   const nowMs = world.clock.wallMs();
   const command = commandOf(sender, message);
-  if (message.dueMs > nowMs) return scheduler.schedule(command);
+  if (message.isDelayed) return scheduler.schedule(command);
   const callId = derivedId(message.id, `message\n${sender.id}\n${message.id}\n${target.id}\n${method}`);
+  // It may have been called, or given to the shard, and be left only because that was not written down.
+  if (isFound) return scheduler.schedule({ ...command, triedAs: callId });
   try {
     const expiresMs = world.clock.monotonicMs() + settings.CALL_TIMEOUT_MS;
     const caller = { kind: "message" as const, id: sender.id };
@@ -42,10 +44,8 @@ export async function sendMessage(
     const error = asMoonportError(thrown);
     const fields = { object: sender.id, target: target.id, method, code: error.code };
     world.log.warn(fields, `a message goes by its delay shard: ${error.message}`);
-    // Under an id that the receiver has forgotten it was either never tried, or nobody knows.
-    const isInDoubt = isDoubtful(error) || (error.code === "id_expired" && isFound);
     const plan = { kind: "at", atMs: nowMs + settings.DELAY_BACKOFF_MS };
-    await scheduler.schedule({ ...command, plan, triedAs: isInDoubt ? callId : null });
+    await scheduler.schedule({ ...command, plan, triedAs: isDoubtful(error) ? callId : null });
   }
 }
 

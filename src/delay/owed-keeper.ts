@@ -40,6 +40,8 @@ interface Owed {
   /** Messages through this number may have been tried by an earlier residency. */
   foundThrough: number;
   isSending: boolean;
+  /** Messages that are done with, and have not left the outbox yet. */
+  readonly handled: Set<number>;
 }
 
 interface OwedWake {
@@ -167,7 +169,15 @@ export class OwedKeeper implements Obligations {
   #of(object: ObjectIdentity): Owed {
     let owed = this.#owed.get(object.id);
     if (owed === undefined) {
-      owed = { object, wake: undefined, isTelling: false, sendThrough: 0, foundThrough: 0, isSending: false };
+      owed = {
+        object,
+        wake: undefined,
+        isTelling: false,
+        sendThrough: 0,
+        foundThrough: 0,
+        isSending: false,
+        handled: new Set<number>(),
+      };
       this.#owed.set(object.id, owed);
     }
     return owed;
@@ -244,6 +254,7 @@ export class OwedKeeper implements Obligations {
           object,
           ready.map(({ number }) => number),
         );
+        owed.handled.clear();
         failures = 0;
       } catch (thrown) {
         const error = asMoonportError(thrown);
@@ -284,7 +295,9 @@ export class OwedKeeper implements Obligations {
     }
     const sending = [...byTarget.values()].map(async (group) => {
       for (const message of group) {
+        if (owed.handled.has(message.number)) continue;
         await sendMessage(this.#parts, owed.object, message, message.number <= owed.foundThrough);
+        owed.handled.add(message.number);
         this.#parts.counters.messagesSent++;
       }
     });

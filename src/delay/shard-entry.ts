@@ -27,7 +27,7 @@ export type Entry =
   | { kind: "reserve"; hash: string }
   /** Argument lists that nobody refers to, and nobody has since then, are about to be deleted. */
   | { kind: "sweep"; unusedSinceMs: number }
-  | { kind: "swept"; hashes: string[] };
+  | { kind: "swept"; hashes: readonly string[] };
 
 /** Whom an entry is about, for whoever reads the log. */
 export function subjectOf(entry: Entry): string {

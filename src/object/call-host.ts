@@ -172,7 +172,8 @@ export class CallHost implements LuaCallHost {
     }
     const { className, key, method, args, delayMs = 0 } = request;
     const id = request.id ?? this.uuid();
-    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs: this.startedMs + delayMs });
+    const dueMs = this.startedMs + delayMs;
+    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed: delayMs > 0 });
   }
 
   destroy(): void {

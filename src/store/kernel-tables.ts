@@ -34,6 +34,8 @@ const DEFINITIONS = {
   /** Messages not yet delivered, in the order they were sent. */
   _mp_outbox: `CREATE TABLE _mp_outbox (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
     class TEXT NOT NULL, key TEXT NOT NULL, method TEXT NOT NULL, args BLOB NOT NULL, due_ms INTEGER NOT NULL)`,
+  /** Of those, the ones that were sent with a delay. */
+  _mp_outbox_delayed: "CREATE TABLE _mp_outbox_delayed (n INTEGER PRIMARY KEY)",
   /**
    * Replies of calls that carried an id, a row for those of one transaction (call-records); `n` is the number of the last of
    * them, `newest_ms` the newest time in any id through this row. The oldest rows are deleted.

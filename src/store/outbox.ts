@@ -18,6 +18,8 @@ export interface OutgoingMessage {
   readonly args: readonly PlainValue[];
   /** Wall clock, milliseconds: not to be delivered before. */
   readonly dueMs: number;
+  /** Sent with a delay: its target's delay shard delivers it, whatever time it is by then. */
+  readonly isDelayed: boolean;
 }
 
 export interface StoredMessage extends OutgoingMessage {
@@ -53,6 +55,10 @@ export class Outbox {
     this.#database
       .kernel("INSERT INTO _mp_outbox (id, class, key, method, args, due_ms) VALUES (?, ?, ?, ?, ?, ?)")
       .run(message.id, message.className, message.key, message.method, args, message.dueMs);
+    if (message.isDelayed) {
+      this.#tables.ensure("_mp_outbox_delayed");
+      this.#database.kernel("INSERT INTO _mp_outbox_delayed VALUES (last_insert_rowid())").run();
+    }
     return true;
   }
 
@@ -62,13 +68,22 @@ export class Outbox {
     return this.#database
       .kernel("SELECT n, id, class, key, method, args, due_ms FROM _mp_outbox WHERE n > ? ORDER BY n LIMIT ?")
       .all(after, limit)
-      .map(messageOf);
+      .map((row) => messageOf(row, this.#isDelayed(Number(row[0]))));
   }
 
   /** Whether it was there. */
   remove(number: number): boolean {
     if (!this.#tables.has("_mp_outbox")) return false;
+    this.#change.happened = true;
+    if (this.#tables.has("_mp_outbox_delayed")) {
+      this.#database.kernel("DELETE FROM _mp_outbox_delayed WHERE n = ?").run(number);
+    }
     return this.#database.kernel("DELETE FROM _mp_outbox WHERE n = ?").run(number) > 0;
+  }
+
+  #isDelayed(number: number): boolean {
+    if (!this.#tables.has("_mp_outbox_delayed")) return false;
+    return this.#database.kernel("SELECT 1 FROM _mp_outbox_delayed WHERE n = ?").get(number) !== undefined;
   }
 
   /** Number of the last one that waits; 0 when none does. */
@@ -88,7 +103,7 @@ export class Outbox {
   }
 }
 
-function messageOf(row: readonly unknown[]): StoredMessage {
+function messageOf(row: readonly unknown[], isDelayed: boolean): StoredMessage {
   const [n, id, className, key, method, args, dueMs] = row;
   return {
     number: Number(n),
@@ -99,5 +114,6 @@ function messageOf(row: readonly unknown[]): StoredMessage {
     // Written by `add`, from an array.
     args: decodeValue(args) as PlainValue[],
     dueMs: Number(dueMs),
+    isDelayed,
   };
 }

@@ -85,3 +85,31 @@ end
 function Post.read:got() return state.store.get("got") end
 function Post.read:counted() return state.store.get("count") or 0 end
 return Post`;
+
+/** Whose calls oblige to everything there is. */
+export const OWER = `
+local Ower = class "Ower"
+local function add(name, what)
+  local list = state.store.get(name) or {}
+  list[#list + 1] = what
+  state.store.set(name, list)
+end
+function Ower:work(number, to)
+  add("did", number)
+  send(Ower(to)):take("now " .. number)
+  send(Ower(to), { delay = 2 }):take("later " .. number, now() + 2)
+  schedule.after(1):_ring(number, now() + 1)
+  schedule.every(3, { name = "every" }):_tick()
+end
+function Ower:take(what, due)
+  if due and now() < due then what = what .. " early" end
+  add("got", what)
+end
+function Ower:_ring(number, due) add("rang", now() < due and "early" or number) end
+function Ower:_tick() add("ticks", now()) end
+function Ower.read:all()
+  local all = {}
+  for _, name in ipairs { "did", "got", "rang", "ticks" } do all[name] = state.store.get(name) or {} end
+  return all
+end
+return Ower`;

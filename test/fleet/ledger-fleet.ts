@@ -1,10 +1,12 @@
 /**
  * Clients at work on a fleet of real processes while the owner of one of their objects is killed: each call goes through some
- * node that is not to die, with an id, again until it is answered, and what was answered must be there afterwards.
+ * node that is not to die, with an id, again until it is answered, and what was answered must be there afterwards. Who watches
+ * the object through another node must see each of its events once.
  */
 import { setImmediate } from "node:timers/promises";
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { HttpNodeClient } from "../../src/client/http-node-client.js";
+import { connect, type MoonportClient, type SubscriptionItem } from "../../src/client/index.js";
 import { identityOf } from "../../src/identity.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { realWorld } from "../../src/world/real-world.js";
@@ -44,6 +46,11 @@ class Clients {
   async ownerOf(key: string, through: string): Promise<string> {
     const { node = "" } = await this.#clientOf(through).inspect(identityOf("default", "Ledger", key));
     return node;
+  }
+
+  async lastEventOf(key: string, through: string): Promise<number> {
+    const { events } = await this.#clientOf(through).inspect(identityOf("default", "Ledger", key));
+    return events.last;
   }
 
   /** One write after another until it is enough; each until it is answered. @param through nodes to ask, in turn */
@@ -98,6 +105,29 @@ class Clients {
   }
 }
 
+/** Someone who watches an object through one node from its first event on. */
+class EventWatcher {
+  readonly #client: MoonportClient;
+  readonly #events: AsyncIterable<SubscriptionItem>;
+
+  constructor({ url }: NodeProcess, key: string) {
+    this.#client = connect(url.replace(/^http/, "ws"));
+    onTestFinished(() => this.#client.close());
+    this.#events = this.#client.object("Ledger", key).subscribe({ from: { after: 0 } });
+  }
+
+  /** Each once, in order. */
+  async seeAllThrough(last: number): Promise<void> {
+    let seen = 0;
+    for await (const item of this.#events) {
+      expect(item).toMatchObject({ kind: "event", number: seen + 1 });
+      seen += 1;
+      if (seen === last) return;
+    }
+    expect(seen).toBe(last);
+  }
+}
+
 /** @returns the node that was killed, and those that were not */
 export async function killOwnerUnderWrites(
   nodes: readonly NodeProcess[],
@@ -108,6 +138,7 @@ export async function killOwnerUnderWrites(
     for (const key of KEYS) await clients.write(key, all, oneMore());
     const killed = await clients.ownerOf("a", all[0] as string);
     const left = all.filter((node) => node !== killed);
+    const watchers = nodes.filter(({ node }) => node !== killed).map((node) => new EventWatcher(node, "a"));
     let enough = Number.POSITIVE_INFINITY;
     const lanes = KEYS.flatMap((key) =>
       Array.from({ length: LANES_PER_KEY }, () => clients.write(key, left, () => clients.acknowledged >= enough)),
@@ -120,6 +151,8 @@ export async function killOwnerUnderWrites(
     await Promise.all(lanes);
     expect(left).toContain(await clients.ownerOf("a", left[0] as string));
     await clients.check(left);
+    const last = await clients.lastEventOf("a", left[0] as string);
+    await Promise.all(watchers.map((watcher) => watcher.seeAllThrough(last)));
     return { killed, left };
   } finally {
     clients.close();

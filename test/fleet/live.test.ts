@@ -188,6 +188,17 @@ describe("nothing is lost and nothing comes twice", () => {
   });
 });
 
+describe("a live view", () => {
+  it("through the owner is told once what it begins with, after its caller knows that it stands", async () => {
+    const fleet = await startFleet(3);
+    const object = listAt(fleet, "n1");
+    await append(fleet, "n1", object, 1);
+    const sink = await view(fleet, "n1", object);
+    await fleet.time.advance(500);
+    expect(sink.story).toEqual(["view [1]"]);
+  });
+});
+
 describe("a live view through a node that does not own the object", () => {
   it("follows the object, to its next owner too", async () => {
     const fleet = await startFleet(3);
