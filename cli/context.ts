@@ -23,6 +23,8 @@ export interface Context {
   /** Sent to a running node. */
   readonly token: string | undefined;
   readonly settings: Settings;
+  /** What `--set` gave of them, as it stands on the command line. */
+  readonly given: readonly string[];
   /** Where units may reach the network. */
   readonly allowHosts: readonly string[];
   /** Whether `--set`, `--allow-host` or `--bucket` was given: a node that already runs does not hear of it. */
@@ -80,6 +82,7 @@ export function contextOf(command: Command): Context {
     nodeUrl: flags.node,
     token: flags.token ?? (process.env.MOONPORT_TOKEN || undefined),
     settings: settingsOf(set),
+    given: set,
     allowHosts,
     configured: set.length > 0 || allowHosts.length > 0 || flags.bucket !== undefined,
   };

@@ -60,8 +60,9 @@ export function fleetConfigOf(context: Context, flags: FleetFlags): FleetConfig 
   const node = context.nodeUrl ?? (process.env.MOONPORT_NODE || undefined);
   const secret = secretOf(fleetSecretFile, context);
   const given = { node, advertise, zone, weight, secret };
-  const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  if (listen !== undefined) return { listen, ...present };
+  // An empty variable is none.
+  const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== ""));
+  if (listen) return { listen, ...present };
   const [lonely] = Object.keys(present);
   if (lonely === undefined) return undefined;
   throw MoonportError.of("bad_option", `a fleet's ${lonely} is given, and no fleet`, {

@@ -48,8 +48,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
   const { app, dir, data, settings, bucketUrl, allowHosts } = context;
   const fleet = options.fleet && fleetOptionsOf(options.fleet, bucketUrl, settings);
   const appFolder = new RealFolder(dir);
-  const logger = pinoLogger({ ...options.log, color: process.stderr.isTTY === true });
-  const world = realWorld(data, fleet && options.log.format === "json" ? logger.child({ node: fleet.node }) : logger);
+  const world = realWorld(data, pinoLogger({ ...options.log, color: process.stderr.isTTY === true }));
   const announced = await openAnnounced(
     {
       world,

@@ -8,15 +8,17 @@ import { MoonportError } from "../src/errors.js";
 import { openDoors } from "../src/server/doors.js";
 import { AuthFile } from "./auth-file.js";
 import type { Context } from "./context.js";
+import { tellParent } from "./dev-parent.js";
 import { fleetConfigOf } from "./fleet-flags.js";
 import { openOwnNode } from "./own-node.js";
 import type { ServeFlags } from "./serve-flags.js";
+import { stopSignal } from "./stop-signal.js";
 import { Teller } from "./teller.js";
 import { watchApp } from "./watch.js";
 
 /** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly */
 export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
-  const stopAsked = stopSignal(context);
+  const stopAsked = stopSignal(context.output);
   const auth = flags.auth === undefined ? undefined : new AuthFile(flags.auth, context.output);
   // A terminal that is closed sends SIGHUP too, and is to end what runs in it.
   if (command === "start") auth?.readAgainOnHangup(context.output);
@@ -53,6 +55,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
       data: context.data,
       ...(standing !== undefined && { fleet: { node: standing.node, address: standing.address } }),
     });
+    tellParent({ url: doors.url, session });
     try {
       await stopAsked;
     } finally {
@@ -80,18 +83,4 @@ function reload(action: () => void, teller: Teller): void {
   } catch (error) {
     teller.notReloaded(error);
   }
-}
-
-function stopSignal(context: Context): Promise<void> {
-  return new Promise((resolve) => {
-    let asked = false;
-    const onSignal = (signal: NodeJS.Signals, number: number): void => {
-      if (asked) process.exit(128 + number);
-      asked = true;
-      context.output.talk(`${signal}: letting running calls finish and flights land; once more ends at once`);
-      resolve();
-    };
-    process.on("SIGTERM", onSignal);
-    process.on("SIGINT", onSignal);
-  });
 }

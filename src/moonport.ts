@@ -6,7 +6,7 @@
  * `close` also lets running calls finish and what has not landed land.
  */
 import path from "node:path";
-import { type AnnouncedNode, EMBEDDED, openAnnounced } from "./announced-node.js";
+import { type AnnouncedNode, openAnnounced } from "./announced-node.js";
 import { openBucket } from "./bucket/open-bucket.js";
 import type { AnyMethods } from "./client/object-handle.js";
 import { orAborted } from "./embed/aborted.js";
@@ -26,6 +26,7 @@ import {
 import { MoonportPast } from "./embed/past.js";
 import { unitRequestOf } from "./embed/unit.js";
 import { bucketUrlOf, rememberBucket } from "./folder-bucket.js";
+import { EMBEDDED } from "./folder-holder.js";
 import { checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
 import type { ClassInfo, NodeStatus, UnitResponse } from "./node-api.js";
 import { type Doors, openDoors } from "./server/doors.js";

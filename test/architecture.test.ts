@@ -50,7 +50,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["shipping"],
   ["object"],
   ["realtime", "units", "auth", "delay"],
-  ["node-options", "node-file", "folder-bucket", "client", "testing", "metrics"],
+  ["node-options", "node-file", "folder-holder", "folder-bucket", "client", "testing", "metrics"],
   ["delay-port", "server", "node"],
   ["fleet"],
   ["announced-node", "simulation", "app-tests", "app-check", "verify", "embed", "moonport", "index"],

@@ -10,7 +10,7 @@ import type { RequestCounts } from "../bucket/request-counts.js";
 import type { DelayApi, ObjectTimers } from "../delay/contract.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
-import type { Peers } from "../links/contract.js";
+import type { Asker, Peers } from "../links/contract.js";
 import type { Caller } from "../lua/contract.js";
 import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
@@ -109,10 +109,15 @@ interface Ask<T> {
   readonly hops: number;
   /** Whether doing it twice is the same as doing it once. */
   readonly isRepeatable: boolean;
+  /** Undefined where nobody could tell whether whoever asks has gone. */
+  readonly asker?: Asker | undefined;
   readonly here: () => Promise<T>;
 }
 
-type FleetNodeSettings = Pick<Settings, "CALL_TIMEOUT_MS" | "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY">;
+type FleetNodeSettings = Pick<
+  Settings,
+  "CALL_TIMEOUT_MS" | "OBJECT_ACK_GATE_MS" | "LINK_REQUEST_MS" | "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY"
+>;
 
 export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   readonly #node: MoonportNode;
@@ -130,8 +135,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     let member: FleetMember | undefined;
     const handle = (peers: Peers): void => {
       fleetOptions.handle?.(peers);
-      peers.handle(ASK, (body) => {
-        if (ready !== undefined) return ready.#askedByPeer(body as Asked);
+      peers.handle(ASK, (body, _, asker) => {
+        if (ready !== undefined) return ready.#askedByPeer(body as Asked, asker);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
       });
       peers.handleStream(LIVE, (body) => {
@@ -348,6 +353,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       expiresMs: this.#nowMs() + (timeoutMs ?? this.#settings.CALL_TIMEOUT_MS),
       hops: 0,
       isRepeatable: callId !== undefined || this.#node.isReading(object, method),
+      asker: request.waiter ?? (request.signal && askerOf(request.signal)),
       here: () => this.#node.callInChain(request, chain),
     });
   }
@@ -417,21 +423,24 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return { object, operation, expiresMs, hops: 0, isRepeatable: true, here };
   }
 
-  async #askedByPeer({ app, className, key, timeoutMs, hops, operation }: Asked): Promise<unknown> {
+  async #askedByPeer(asked: Asked, asker: Asker): Promise<unknown> {
+    const { app, className, key, timeoutMs, hops, operation } = asked;
     const object = identityOf(app, className, key);
     const expiresMs = this.#nowMs() + timeoutMs;
-    const here = (): Promise<unknown> => this.#do(object, operation, expiresMs);
-    const answer = await this.#once({ object, operation, expiresMs, hops, isRepeatable: false, here });
+    const here = (): Promise<unknown> => this.#do(object, operation, expiresMs, asker);
+    const answer = await this.#once({ object, operation, expiresMs, hops, isRepeatable: false, asker, here });
     return answer === undefined ? undefined : encoded(answer as PlainValue);
   }
 
-  #do(object: ObjectIdentity, operation: Operation, expiresMs: number): Promise<unknown> {
+  /** @param waiter whose going frees a call's place in its mailbox */
+  #do(object: ObjectIdentity, operation: Operation, expiresMs: number, waiter?: Asker): Promise<unknown> {
     const node = this.#node;
     switch (operation.kind) {
       case "call": {
         const { kind: _, chain, args, ...call } = operation;
         const timeoutMs = Math.max(0, expiresMs - this.#nowMs());
-        return node.callInChain({ ...call, args: decodeValue(args) as PlainValue[], object, timeoutMs }, chain);
+        const request = { ...call, args: decodeValue(args) as PlainValue[], object, timeoutMs };
+        return node.callInChain({ ...request, ...(waiter && { waiter }) }, chain);
       }
       case "store_get":
         return node.storeGet(object, operation.key);
@@ -476,6 +485,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         const pauseMs = backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#world.random.fraction());
         if (!isSafe || this.#nowMs() + pauseMs >= ask.expiresMs) throw this.#told(error, ask);
         await sleep(this.#world, pauseMs);
+        if (ask.asker?.isGone()) throw this.#told(error, ask);
       }
     }
   }
@@ -514,13 +524,16 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   }
 
   async #forward<T>(ask: Ask<T>, to: string): Promise<T> {
-    const { object, operation, expiresMs, hops } = ask;
+    const { object, operation, expiresMs, hops, asker } = ask;
     const { app, className, key } = object;
     const timeoutMs = Math.max(1, expiresMs - this.#nowMs());
+    const { OBJECT_ACK_GATE_MS, LINK_REQUEST_MS } = this.#settings;
+    // Over there the deadline is kept, and what began before it ends: here only an answer that never comes is given up.
+    const options = { timeoutMs: timeoutMs + OBJECT_ACK_GATE_MS + LINK_REQUEST_MS, ...(asker && { asker }) };
     try {
       const address = this.#addressOf(to);
       const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, operation };
-      const answer = await this.#fleet.ask({ node: to, address }, ASK, body, { timeoutMs });
+      const answer = await this.#fleet.ask({ node: to, address }, ASK, body, options);
       this.#places.learn(object, to);
       return (answer instanceof Uint8Array ? decodeValue(answer) : undefined) as T;
     } catch (thrown) {
@@ -540,6 +553,19 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   #nowMs(): number {
     return this.#world.clock.monotonicMs();
   }
+}
+
+/** Listened to once, however often it is asked. */
+function askerOf(signal: AbortSignal): Asker {
+  let tell = (): void => {};
+  signal.addEventListener("abort", () => tell(), { once: true });
+  return {
+    isGone: () => signal.aborted,
+    whenGone: (told) => {
+      tell = told;
+      if (signal.aborted) told();
+    },
+  };
 }
 
 function evaluation({ method, args }: ReadingCall, caller: Caller): Operation {

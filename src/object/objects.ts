@@ -67,7 +67,12 @@ export class Objects {
    * @throws MoonportError `moved`, `node_fenced`, `bucket_failed`, `replicas_missing`
    */
   async exists(object: ObjectIdentity): Promise<boolean> {
-    const exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+    let exists: boolean;
+    do {
+      await this.#residents.get(object.id)?.settled();
+      exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+      // It may have begun to end meanwhile: then its record tells of neither before nor after.
+    } while (this.#residents.get(object.id)?.isChanging === true);
     // Another owner may have written since: that nothing is there is told under a valid session only (E4).
     if (!exists && !this.#context.fleet.isValid()) throw fenced();
     return exists;

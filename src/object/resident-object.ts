@@ -110,6 +110,19 @@ export class ResidentObject implements FileHolder {
     return this.#state.kind === "closed" && !this.#isPumping;
   }
 
+  /** Whether what stands in the bucket and what is committed here are about to become one: neither tells what is. */
+  get isChanging(): boolean {
+    const { kind } = this.#state;
+    return kind === "ending" || kind === "breaking" || kind === "replacing";
+  }
+
+  /** Resolves when that is over; at once where it is not so. @throws MoonportError `not_durable_yet` */
+  async settled(): Promise<void> {
+    const state = this.#state;
+    if (state.kind === "ending") await this.#throughReadGate(state.open);
+    else if (state.kind === "breaking" || state.kind === "replacing") await state.done;
+  }
+
   /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
   isAwakeAs(lua: LuaClass): boolean {
     return this.#state.kind === "open" && this.#awakeAs === lua.version;

@@ -497,7 +497,7 @@ export const SETTINGS = {
     100_000,
     1,
     10_000_000,
-    "Requests and streams under way on one link; one more fails with link_full.",
+    "Requests and streams under way on one link, half of them streams at most; one more fails with link_full.",
   ),
   LINK_STREAM_WINDOW: count(
     32,

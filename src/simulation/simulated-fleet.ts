@@ -247,11 +247,17 @@ export class SimulatedNode {
     };
   }
 
-  /** Ends orderly: drains, and gives its session up. @returns how many timers it left behind */
+  /**
+   * Ends orderly: drains, and gives its session up.
+   * @returns how many timers it left behind. @throws MoonportError `node_unreachable` unless it is up, `outcome_unknown` if it dies meanwhile
+   */
   async stop(): Promise<number> {
-    const { node } = this;
-    await node.stop();
+    const life = this.#life;
+    if (life.kind !== "up") throw MoonportError.of("node_unreachable", `${this.name} is not up`);
+    await Promise.race([life.node.stop(), life.died]);
     await this.bucket.stop();
+    // Whoever waited for the bucket has to hear that first.
+    await new Promise<void>((resolve) => void this.#fleet.time.soon(resolve));
     const { timersLeft } = this.#world;
     this.#fleet.network.kill(this.name);
     this.#endLife();

@@ -1,7 +1,8 @@
 /** Subscriptions and live views through nodes that do not own the object, on simulated fleets. */
 import { describe, expect, it } from "vitest";
+import { CHANGING_OPERATIONS } from "../../src/bucket/memory-faults.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
-import { append, call, listAt, startFleet, subscribe, until, view } from "./watching.js";
+import { append, call, listAt, ownerOf, startFleet, subscribe, until, view } from "./watching.js";
 
 describe("a subscription through a node that does not own the object", () => {
   it("is told what lands, from the first event after it was asked for", async () => {
@@ -128,16 +129,46 @@ describe("nothing is lost and nothing comes twice", () => {
     }
   });
 
-  it("when an object that nobody owns finds another home", async () => {
+  it("when the owner loses its session and nothing else, after its object has left memory", async () => {
+    const fleet = await startFleet(3, { OBJECT_IDLE_MS: 100 });
+    const object = listAt(fleet, "n1");
+    await append(fleet, "n1", object, 1);
+    const watchers = [await subscribe(fleet, "n0", object), await subscribe(fleet, "n1", object)];
+    await fleet.time.advance(1_000);
+    fleet.node("n1").bucket.faults.failNext(10_000, { kind: "refused" }, CHANGING_OPERATIONS);
+    await fleet.time.advance(2_000);
+    await append(fleet, "n2", object, 2);
+    await until(fleet, () => watchers.every(({ sink }) => sink.numbers.length > 0));
+    for (const { sink } of watchers) expect(sink.story).toEqual(["subscribed 1", "event 2 appended"]);
+  });
+
+  it("when an object that nobody owns finds another home, however long nothing came of it", async () => {
     const fleet = await startFleet(2);
     const object = listAt(fleet, "n1");
     const { sink } = await subscribe(fleet, "n0", object);
+    // By now it is looked for twice a minute.
+    await fleet.time.advance(33_000);
     await fleet.start("n2", { weight: 1_000 });
-    await fleet.time.advance(2_000);
-    expect(fleet.node("n0").node.fleet.ring.homesOf(0)[0]).toBe("n2");
+    await fleet.time.advance(1_000);
     await append(fleet, "n1", object, 1);
-    await until(fleet, () => sink.numbers.length === 1);
+    expect(await ownerOf(fleet, object)).toBe("n2");
+    await fleet.time.advance(2_000);
     expect(sink.story).toEqual(["subscribed 0", "event 1 appended"]);
+  });
+
+  it("when the object is handed over, for who watches on its old owner, on its new one and elsewhere", async () => {
+    const fleet = await startFleet(2);
+    const object = listAt(fleet, "n1");
+    await append(fleet, "n1", object, 1);
+    const watchers = [await subscribe(fleet, "n0", object), await subscribe(fleet, "n1", object)];
+    await fleet.start("n2", { weight: 1_000 });
+    watchers.push(await subscribe(fleet, "n2", object));
+    await append(fleet, "n0", object, 2);
+    await fleet.time.advance(3_000);
+    await append(fleet, "n2", object, 3);
+    expect(await ownerOf(fleet, object)).toBe("n2");
+    await until(fleet, () => watchers.every(({ sink }) => sink.numbers.includes(3)));
+    for (const { sink } of watchers) expect(sink.numbers).toEqual([2, 3]);
   });
 
   it("when far more lands at once than a feed holds", async () => {
@@ -154,6 +185,17 @@ describe("nothing is lost and nothing comes twice", () => {
     }
     await until(fleet, () => sink.numbers.length >= 299);
     expect(sink.numbers).toEqual(Array.from({ length: 299 }, (_, index) => index + 2));
+  });
+});
+
+describe("a live view", () => {
+  it("through the owner is told once what it begins with, after its caller knows that it stands", async () => {
+    const fleet = await startFleet(3);
+    const object = listAt(fleet, "n1");
+    await append(fleet, "n1", object, 1);
+    const sink = await view(fleet, "n1", object);
+    await fleet.time.advance(500);
+    expect(sink.story).toEqual(["view [1]"]);
   });
 });
 

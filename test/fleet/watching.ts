@@ -47,6 +47,10 @@ export async function append(fleet: SimulatedFleet, through: string, object: Obj
   return call(fleet, through, object, "append", [value]);
 }
 
+export async function ownerOf(fleet: SimulatedFleet, object: ObjectIdentity): Promise<string | undefined> {
+  return (await fleet.time.until(fleet.node("n0").node.inspect(object))).node;
+}
+
 export async function call(
   fleet: SimulatedFleet,
   through: string,

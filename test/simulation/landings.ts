@@ -22,7 +22,7 @@ export interface ToldEvent {
 export class Landings {
   /** In the order in which they were told. */
   readonly events: ToldEvent[] = [];
-  readonly faults: string[] = [];
+  readonly faults: { readonly check: "owners" | "landed"; readonly what: string }[] = [];
   readonly #fleet: () => SimulatedFleet;
   readonly #diskLosses: () => DiskLosses;
   readonly #lives = new Map<string, number>();
@@ -52,11 +52,17 @@ export class Landings {
     const key = `${object} ${epoch}`;
     const owner = this.#owners.get(key) ?? life;
     this.#owners.set(key, owner);
-    if (owner !== life) this.faults.push(`${object}: both ${owner} and ${life} landed writes in epoch ${epoch}`);
+    if (owner !== life) {
+      this.faults.push({
+        check: "owners",
+        what: `${object}: both ${owner} and ${life} landed writes in epoch ${epoch}`,
+      });
+    }
     const lack = this.#lack(landed);
     if (lack === undefined) return;
     const atMs = this.#fleet().time.nowMs;
-    this.faults.push(`${object}: at ${atMs} ms ${life} released seq ${landed.seq} of epoch ${epoch}, ${lack}`);
+    const what = `${object}: at ${atMs} ms ${life} released seq ${landed.seq} of epoch ${epoch}, ${lack}`;
+    this.faults.push({ check: "landed", what });
   }
 
   /** O2, as whoever comes next will find it: what is missing. */

@@ -76,6 +76,6 @@ function tally(result: SimulationResult): void {
   console.log(
     `seed ${seed}: ${nodes} nodes, ${workload}, ${result.acknowledged} ok, ${result.unknown} unknown, ${result.failed} failed, ${hash.slice(0, 12)}`,
   );
-  for (const violation of result.violations.slice(0, 6)) console.log(`  ${violation}`);
+  for (const { check, what } of result.violations.slice(0, 6)) console.log(`  ${check}: ${what}`);
   if (result.violations.length > 0) violated++;
 }

@@ -33,12 +33,35 @@ export interface SimulationOptions {
   readonly trace?: (line: string) => void;
 }
 
+export type Check =
+  /** What clients heard fits no order. */
+  | "history"
+  /** Somebody does not answer in calm. */
+  | "stuck"
+  /** An error that says that a promise was broken. */
+  | "error"
+  /** Two lives of nodes landed writes in one epoch, or a write was released that had not landed. */
+  | "owners"
+  | "landed"
+  /** Something is under way, or left behind, when all is done. */
+  | "leak"
+  /** The bucket alone does not give back what was read last, or not the events. */
+  | "bucket"
+  | "events"
+  /** It came to no end. */
+  | "end";
+
+export interface Violation {
+  readonly check: Check;
+  readonly what: string;
+}
+
 export interface SimulationResult {
   readonly seed: number;
   readonly plan: Plan;
   /** Of all that was told to the trace. */
   readonly hash: string;
-  readonly violations: readonly string[];
+  readonly violations: readonly Violation[];
   readonly faults: ReadonlyMap<FaultKind, number>;
   /** How often something was to go wrong; those that a plan skips are counted. */
   readonly strikes: number;
@@ -107,16 +130,16 @@ class Simulation {
     try {
       const violations = await this.#fleet.time.until(this.#play(), 10 * 60_000).catch((error: Error) => {
         this.#trace?.(`${error.stack}`);
-        return [`the simulation did not end: ${error.message}`];
+        return [violation("end", error.message)];
       });
-      for (const violation of violations) this.#tell(violation);
+      for (const { check, what } of violations) this.#tell(`${check}: ${what}`);
       return this.#result(violations);
     } finally {
       this.#fleet.close();
     }
   }
 
-  async #play(): Promise<readonly string[]> {
+  async #play(): Promise<readonly Violation[]> {
     const { time, nodes } = this.#fleet;
     const { clockRates, diskSyncMs, stormMs, clients } = this.#plan;
     for (const [index, clockRate] of clockRates.entries()) {
@@ -133,7 +156,7 @@ class Simulation {
     await Promise.all(working);
     await sleep(this.#world, CALM_MS);
     const stuck = await this.#lastReadings();
-    const missed = (await watchers?.end(this.#lastValues)) ?? [];
+    const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
     const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
@@ -169,8 +192,8 @@ class Simulation {
   readonly #lastValues = new Map<string, unknown>();
 
   /** Nobody may be stuck: each object answers through each node. */
-  async #lastReadings(): Promise<string[]> {
-    const stuck: string[] = [];
+  async #lastReadings(): Promise<Violation[]> {
+    const stuck: Violation[] = [];
     const client = this.#newClient(this.#plan.clients, new SeededRandom(this.#seed + 5));
     for (const node of this.#fleet.nodes.keys()) {
       for (const object of this.#objects) {
@@ -178,29 +201,26 @@ class Simulation {
         const ended = await client.perform(object, operation, node);
         this.#tell(`last ${node} ${object} ${JSON.stringify(ended)}`);
         if (ended.kind === "ok") this.#lastValues.set(object, ended.value);
-        else stuck.push(`${object} does not answer through ${node} in calm: ${ended.code}`);
+        else stuck.push(violation("stuck", `${object} does not answer through ${node} in calm: ${ended.code}`));
       }
     }
     return stuck;
   }
 
-  #checkHistory(): readonly string[] {
-    const violations: string[] = [];
+  #checkHistory(): Violation[] {
+    const violations: Violation[] = [];
     for (const [object, history] of this.#history.byObject()) {
-      if (object.startsWith("List/")) violations.push(...checkList(history));
-      else if (object.startsWith("Register/")) violations.push(...checkRegister(history));
-      else violations.push(...checkCounter(history));
+      violations.push(...checkOf(object)(history).map((what) => violation("history", what)));
       for (const { ended } of history) {
-        if (ended.kind !== "ok" && /internal|object_corrupt|journal_corrupt|storage_/.test(ended.code)) {
-          violations.push(ended.code);
-        }
+        if (ended.kind === "ok" || !BROKEN_PROMISE.test(ended.code)) continue;
+        violations.push(violation("error", `${object}: ${ended.code}`));
       }
     }
     return violations;
   }
 
   /** Everybody goes in order: nothing is under way before, and nothing is left of them after. */
-  async #stopAll(): Promise<string[]> {
+  async #stopAll(): Promise<Violation[]> {
     const { nodes, network } = this.#fleet;
     const left: string[] = [];
     for (const { name, node } of nodes.values()) {
@@ -209,38 +229,39 @@ class Simulation {
     }
     await Promise.all(
       [...nodes.values()].map(async (simulated) => {
-        const { node } = simulated;
+        const { node, name } = simulated;
         const timersLeft = await simulated.stop();
-        if (timersLeft > 0) left.push(`${simulated.name} has stopped and left ${timersLeft} timers behind`);
+        if (timersLeft > 0) left.push(`${name} has stopped and left ${timersLeft} timers behind`);
         const { unlanded } = node.local;
-        if (unlanded !== undefined)
-          left.push(`${simulated.name} stopped in calm, and not all had landed: ${unlanded.message}`);
+        if (unlanded !== undefined) left.push(`${name} stopped in calm, and not all had landed: ${unlanded.message}`);
       }),
     );
     await sleep(this.#world, REST_MS);
     if (network.openChannels > 0) left.push(`${network.openChannels} connections outlive their nodes`);
-    return left;
+    return left.map((what) => violation("leak", what));
   }
 
   /** The bucket alone gives back what was read last. */
-  async #checkBucket(): Promise<string[]> {
+  async #checkBucket(): Promise<Violation[]> {
     const { contents, settings } = this.#fleet;
-    const violations: string[] = [];
+    const violations: Violation[] = [];
     for (const object of this.#objects) {
       const found = await restored(this.#world, contents, settings, object).catch((error: Error) => error);
-      if (found instanceof Error) violations.push(`${object} cannot be restored: ${found.message}`);
+      if (found instanceof Error)
+        violations.push(violation("bucket", `${object} cannot be restored: ${found.message}`));
       else violations.push(...this.#checkRestored(object, found));
     }
     return violations;
   }
 
-  #checkRestored(object: string, { value, events }: Restored): string[] {
+  #checkRestored(object: string, { value, events }: Restored): Violation[] {
     const last = JSON.stringify(this.#lastValues.get(object));
     const stands = JSON.stringify(value);
-    if (last !== stands) return [`${object}: ${last} was read last, and the bucket has ${stands}`];
+    if (last !== stands) return [violation("bucket", `${object}: ${last} was read last, and ${stands} stands there`)];
     if (!object.startsWith("List/")) return [];
     const told = this.#landings.events.filter((event) => event.object === `default/${object}`);
-    return checkEvents(value as readonly number[], events, told).map((fault) => `${object}: ${fault}`);
+    const faults = checkEvents(value as readonly number[], events, told);
+    return faults.map((fault) => violation("events", `${object}: ${fault}`));
   }
 
   #newClient(client: number, random: SeededRandom): SimulatedClient {
@@ -302,7 +323,7 @@ class Simulation {
     return { debug: () => {}, info: say("info"), warn: say("warn"), error: say("error") } as unknown as Logger;
   }
 
-  #result(violations: readonly string[]): SimulationResult {
+  #result(violations: readonly Violation[]): SimulationResult {
     const endings = this.#history.all.map(({ ended }) => ended.kind);
     const count = (kind: string): number => endings.filter((one) => one === kind).length;
     return {
@@ -318,4 +339,15 @@ class Simulation {
       virtualMs: this.#fleet.time.nowMs,
     };
   }
+}
+
+const BROKEN_PROMISE = /internal|object_corrupt|journal_corrupt|storage_/;
+
+function violation(check: Check, what: string): Violation {
+  return { check, what };
+}
+
+function checkOf(object: string): typeof checkList {
+  if (object.startsWith("List/")) return checkList;
+  return object.startsWith("Register/") ? checkRegister : checkCounter;
 }
