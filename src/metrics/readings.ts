@@ -70,6 +70,19 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
           { labels: { direction: "received" }, value: requests.bytesReceived },
         ],
 
+  moonport_timers_run_total: ({ counters: { delay } }) => one(delay.timersRun),
+  moonport_timer_failures_total: ({ counters: { delay } }) => [
+    { labels: { outcome: "again" }, value: delay.timersFailed },
+    { labels: { outcome: "dead" }, value: delay.timersDead },
+  ],
+  moonport_messages_sent_total: ({ counters: { delay } }) => one(delay.messagesSent),
+  moonport_commands_total: ({ counters: { delay } }) => [
+    { labels: { outcome: "delivered" }, value: delay.delivered },
+    { labels: { outcome: "again" }, value: delay.failed },
+    { labels: { outcome: "dead" }, value: delay.dead },
+  ],
+  moonport_due_late_seconds: ({ counters: { delay } }) => waits(delay.lateMs, {}),
+
   moonport_residents: ({ node }) => one(node.residents),
   moonport_open_files: ({ node }) => one(node.openFiles),
 

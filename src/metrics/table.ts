@@ -78,6 +78,22 @@ export const METRICS = {
     "direction",
   ),
 
+  moonport_timers_run_total: counter(
+    "Runs of timers that this node's delay shards had begun, by whatever node, failed ones included.",
+  ),
+  moonport_timer_failures_total: counter(
+    "Runs of timers on this node that failed: to be tried again, or given up.",
+    "outcome",
+  ),
+  moonport_messages_sent_total: counter(
+    "Messages of this node's objects that were delivered, or given to a delay shard.",
+  ),
+  moonport_commands_total: counter(
+    "Tries of delayed commands by this node's delay shards: delivered, to be tried again, or given up.",
+    "outcome",
+  ),
+  moonport_due_late_seconds: histogram("From the time at which a command or timer was due to its being taken up."),
+
   moonport_residents: gauge("Objects in memory."),
   moonport_open_files: gauge("Of those, how many have their file open."),
 
