@@ -50,6 +50,10 @@ export interface JoinedFleet extends FleetView {
 export interface CallRouter {
   callFromObject(call: InnerCall): Promise<PlainValue>;
   callDeferred(request: CallRequest): Promise<DeferredOutcome>;
+  /** Asks an object, wherever it lives, to tell its directory row again. */
+  tellRow(object: ObjectIdentity): Promise<void>;
+  /** Whether the object is to live on this node. */
+  isHome(object: ObjectIdentity): boolean;
 }
 
 export interface NodeOptions {

@@ -5,6 +5,8 @@
 import type { AppSource } from "./app-source.js";
 import { probeBucket } from "./bucket/probe.js";
 import type { RequestCounts } from "./bucket/request-counts.js";
+import { Directories } from "./directory/directories.js";
+import { directoryClass } from "./directory/shard-class.js";
 import { asMoonportError, MoonportError } from "./errors.js";
 import type { ObjectIdentity } from "./identity.js";
 import type { LuaClass, LuaEngine } from "./lua/contract.js";
@@ -17,6 +19,9 @@ import type {
   CallRequest,
   CallWaiter,
   ClassInfo,
+  DirectoryStatus,
+  FindRequest,
+  FoundPage,
   Inspection,
   NodeApi,
   NodeStatus,
@@ -80,6 +85,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #objects: Objects;
   readonly #empty: EmptyObjects;
   readonly #units: UnitRunner;
+  readonly #directories: Directories;
   readonly #hub: Hub;
   readonly #probe: LandingProbe;
   readonly #fleet: JoinedFleet | FleetView;
@@ -124,7 +130,21 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
-    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}));
+    const systemClasses = [directoryClass({ filterBytesMax: settings.DIRECTORY_FILTER_BYTES_MAX })];
+    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}), systemClasses);
+    const call = (inner: InnerCall): Promise<PlainValue> =>
+      this.#router?.callFromObject(inner) ?? this.#callFromObject(inner);
+    this.#directories = new Directories({
+      world,
+      settings,
+      counters: this.counters,
+      bucket,
+      classes: () => this.#catalog.list(),
+      declarationOf: (app, className) => this.#catalog.classOf(app, className).directory,
+      call,
+      tellRow: (object) => (this.#router ?? this).tellRow(object),
+      isHome: (object) => this.#router?.isHome(object) ?? true,
+    });
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
     this.#context = {
       world,
@@ -146,7 +166,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       waits: new WaitGraph(),
       running,
       quarantine,
-      call: (call) => this.#router?.callFromObject(call) ?? this.#callFromObject(call),
+      call,
+      find: async (className, query, { app, expiresMs }) =>
+        ({
+          ...(await this.#directories.find({ app, className, query, expiresMs })),
+        }) as unknown as PlainValue,
+      rows: this.#directories.rows,
       landed: (landing) => {
         this.#probe.landed();
         this.#hub.landed(landing);
@@ -165,12 +190,17 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       unitOf: (app, unit) => this.#catalog.unitOf(app, unit),
       access: ({ app, className }, method) => this.#catalog.methodOf(this.#catalog.classOf(app, className), method),
       callDeferred: (request) => (this.#router ?? this).callDeferred(request),
+      find: this.#context.find,
     });
     this.#begin();
+    for (const { name, methods } of systemClasses) this.counters.calls.know(SYSTEM_APP, name, [...methods.keys()]);
     joined?.begin({
       claims: this.#context.claims,
       lapsed: () => this.#lapsed(),
-      membersChanged: () => this.#objects.renewSets(),
+      membersChanged: () => {
+        this.#objects.renewSets();
+        this.#directories.changed();
+      },
       handOver: (object, to) => this.#objects.handOver(object, to),
       lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
@@ -199,13 +229,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   /** Whether a call of the method changes nothing; not of a class or method that is not known here. */
   isReading(object: ObjectIdentity, method: string): boolean {
-    const isOne = (info: ClassInfo): boolean => info.app === object.app && info.name === object.className;
-    return (
-      this.#catalog
-        .list()
-        .find(isOne)
-        ?.methods.find(({ name }) => name === method)?.kind === "read"
-    );
+    try {
+      return this.#catalog.classOf(object.app, object.className).methods.get(method) === "read";
+    } catch {
+      return false;
+    }
   }
 
   #lapsed(): void {
@@ -314,6 +342,31 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     await this.#objects.destroy(object);
   }
 
+  find({ app, className, query, timeoutMs }: FindRequest): Promise<FoundPage> {
+    const expiresMs = this.#nowMs() + (timeoutMs ?? this.#options.settings.CALL_TIMEOUT_MS);
+    return this.#directories.find({ app, className, query, expiresMs });
+  }
+
+  directory(app: string, className: string): Promise<DirectoryStatus> {
+    return this.#directories.status(app, className);
+  }
+
+  rebuildDirectory(app: string, className: string): Promise<DirectoryStatus> {
+    return this.#directories.rebuild(app, className);
+  }
+
+  /** The object tells its row again, or that it is gone; resolves when its directory has it. */
+  async tellRow(object: ObjectIdentity): Promise<void> {
+    this.#assertServing();
+    this.#directories.forget(object);
+    if (await this.#exists(object)) await this.#objects.tellRow(object);
+    else {
+      const manifest = await this.#objects.manifest(object);
+      if (manifest?.destroyed) this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
+    }
+    await this.#directories.whenTold(object);
+  }
+
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
     const begunMs = this.#nowMs();
     const { app, unit } = request;
@@ -372,6 +425,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       openFiles: this.#files.size,
       subscriptions: this.#hub.subscriptions,
       watchedObjects: this.#hub.watchedObjects,
+      directory: this.#directories.gauges,
     };
   }
 
@@ -397,6 +451,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     }
     for (const { app, name } of this.#catalog.listUnits()) this.counters.units.know(app, name);
     this.#hub.classesChanged();
+    this.#directories.changed();
   }
 
   /**
@@ -421,6 +476,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.#probe.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
+      this.#directories.stop();
       this.#engine.close();
       throw error;
     }
@@ -433,6 +489,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
     this.#hub.stop();
+    await this.#tellRowsWithin((untilMs - this.#nowMs()) / 2);
     await this.#drainWithin(Math.max(1, untilMs - this.#nowMs())).catch((error: Error) => {
       this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
@@ -451,14 +508,24 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   #drainWithin(boundMs: number): Promise<void> {
+    return this.#within(boundMs, this.#objects.drain(), `not everything landed within ${boundMs} ms`);
+  }
+
+  /** Directories hear of what landed last; what they do not hear in time is told when its object wakes. */
+  async #tellRowsWithin(boundMs: number): Promise<void> {
+    const telling = this.#objects.rowsLanded().then(() => this.#directories.whenIdle());
+    await this.#within(boundMs, telling, "not every directory row was told").catch((error: Error) => {
+      this.#options.world.log.warn(this.#directories.gauges, error.message);
+    });
+    this.#directories.stop();
+  }
+
+  #within(boundMs: number, work: Promise<void>, late: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const timer = this.#options.world.timers.after(boundMs, () =>
-        reject(MoonportError.of("node_stopping", `not everything landed within ${boundMs} ms`)),
+      const timer = this.#options.world.timers.after(Math.max(1, boundMs), () =>
+        reject(MoonportError.of("node_stopping", late)),
       );
-      this.#objects
-        .drain()
-        .then(resolve, reject)
-        .finally(() => timer.cancel());
+      work.then(resolve, reject).finally(() => timer.cancel());
     });
   }
 
@@ -486,7 +553,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   /** @param chain the objects that wait for it */
   async #call(request: CallRequest, chain: readonly string[] = NO_CHAIN): Promise<CallReply> {
-    this.#assertServing();
+    // What the kernel itself has under way is brought to its end.
+    if (request.caller.kind !== "system" || this.#phase === "stopped") this.#assertServing();
     const { object, method } = request;
     if (object.app === SYSTEM_APP && request.caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);

@@ -36,7 +36,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["links", "journal", "membership"],
   ["shipping"],
   ["object"],
-  ["realtime", "units", "auth"],
+  ["realtime", "units", "auth", "directory"],
   ["node-options", "node-file", "folder-bucket", "client", "testing", "metrics"],
   ["server", "node"],
   ["fleet"],

@@ -6,7 +6,7 @@
  * wait, they do not fail.
  */
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import { identityOf, type ObjectIdentity } from "../identity.js";
+import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
 import type { Peers } from "../links/contract.js";
 import { MoonportNode } from "../node.js";
 import type { CallReply, CallRequest, Inspection, NodeApi } from "../node-api.js";
@@ -51,7 +51,7 @@ type Operation =
   | { readonly kind: "store_get"; readonly key: string }
   | { readonly kind: "store_list"; readonly prefix: string }
   | { readonly kind: "sql"; readonly statement: string; readonly parameters: readonly SqlValue[] }
-  | { readonly kind: "inspect" | "recover" }
+  | { readonly kind: "inspect" | "recover" | "tell_row" }
   | { readonly kind: "destroy" };
 
 interface Asked {
@@ -190,6 +190,18 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return this.#node.view(request, sink);
   }
 
+  tellRow(object: ObjectIdentity): Promise<void> {
+    return this.#read(object, { kind: "tell_row" });
+  }
+
+  isHome(object: ObjectIdentity): boolean {
+    return this.#fleet.homeOf(partitionOf(object.id)) === this.#fleet.node;
+  }
+
+  /** A directory's shards are asked wherever they live. */
+  find: NodeApi["find"] = (request) => this.#node.find(request);
+  directory: NodeApi["directory"] = (app, className) => this.#node.directory(app, className);
+  rebuildDirectory: NodeApi["rebuildDirectory"] = (app, className) => this.#node.rebuildDirectory(app, className);
   runUnit: NodeApi["runUnit"] = (request) => this.#node.runUnit(request);
   classes: NodeApi["classes"] = () => this.#node.classes();
   units: NodeApi["units"] = () => this.#node.units();
@@ -269,6 +281,8 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
         return node.inspect(object);
       case "recover":
         return node.recover(object);
+      case "tell_row":
+        return node.tellRow(object);
       case "destroy":
         return node.destroy(object);
     }

@@ -8,17 +8,17 @@
  * A call that asks another object ends the burst: what came before it commits, and it goes on in a transaction of its own.
  */
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import type { LuaClass, LuaEntry, LuaInvocation, ObjectCall, WaitAnswer } from "../lua/contract.js";
+import type { AskRequest, LuaClass, LuaEntry, LuaInvocation, WaitAnswer } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
 import { CallHost } from "./call-host.js";
 import { deriveRow } from "./derive-row.js";
 import type { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import type { EmittedEvent, OpenObject } from "./open-object.js";
-import { OutgoingCalls } from "./outgoing-calls.js";
+import { isAsking, OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
 import { wakeObject } from "./wake-object.js";
-import type { CallWork, DestroyWork, Outcome, Work } from "./work.js";
+import type { CallWork, DestroyWork, Outcome, RowWork, Work } from "./work.js";
 
 export type BurstResult =
   | {
@@ -30,6 +30,8 @@ export type BurstResult =
       /** The object was destroyed in it. */
       readonly ends: boolean;
       readonly isAwake: boolean;
+      /** Whoever asked for the row to be derived. */
+      readonly rows: readonly RowWork[];
       /** The directory row's derivation failed for the first time. */
       readonly retryRow: boolean;
       /** The last call, which has written nothing and asks another object. */
@@ -46,7 +48,7 @@ export interface WaitingCall {
   /** The class it began with; a reload meanwhile is the next call's. */
   readonly lua: LuaClass;
   readonly running: RunningCall;
-  readonly request: ObjectCall;
+  readonly request: AskRequest;
 }
 
 interface RunningCall {
@@ -73,7 +75,7 @@ export class Burst {
   readonly #events: EmittedEvent[] = [];
   #seqs = 0;
   #ends = false;
-  #rowAsked = false;
+  readonly #rows: RowWork[] = [];
   #brokenBy: MoonportError | undefined;
   #startMark = 0;
   #waiting: WaitingCall | undefined;
@@ -175,7 +177,7 @@ export class Burst {
       const work = this.#mailbox.take(clock.monotonicMs());
       if (work === undefined) return;
       if (work.kind === "row") {
-        this.#rowAsked = true;
+        this.#rows.push(work);
         continue;
       }
       this.#current = work;
@@ -238,7 +240,7 @@ export class Burst {
 
   #stopped(work: CallWork, running: RunningCall, stop: LuaStop): Performed {
     if (stop.kind !== "wait") return this.#conclude(work, running, stop);
-    assert(stop.request.kind === "call", "methods wait for calls alone");
+    assert(isAsking(stop.request), "methods wait for other objects alone");
     // Nothing is written yet, or its host would not have let it wait.
     this.#keepWrites(running);
     return { kind: "waits", call: { work, lua: this.#lua, running, request: stop.request } };
@@ -322,7 +324,7 @@ export class Burst {
       database.rollback();
       return this.#committed({ isAwake: false, retryRow: false });
     }
-    const derived = callsWrote || preludeWrote || this.#rowAsked ? this.#deriveRow() : undefined;
+    const derived = callsWrote || preludeWrote || this.#rows.length > 0 ? this.#deriveRow() : undefined;
     const wrote = database.wroteSince(this.#startMark);
     if (wrote && this.#seqs === 0) this.#nextSeq();
     // A failed call leaves pages that are dirty though unchanged: committed, they would stand in the WAL and no flight take them.
@@ -341,6 +343,7 @@ export class Burst {
       wroteSeqs: this.#seqs,
       events: this.#events,
       ends: this.#ends,
+      rows: this.#rows,
       waiting: this.#waiting,
       ...fields,
     };
@@ -348,7 +351,8 @@ export class Burst {
 
   #deriveRow(): ReturnType<typeof deriveRow> | undefined {
     if (this.#ends || this.#lua.directory === undefined) return undefined;
-    return deriveRow(this.#context, this.#open, this.#lua, this.#open.committedSeq + this.#seqs);
+    // Without a call that wrote, the row itself takes a seq: one seq is one state.
+    return deriveRow(this.#context, this.#open, this.#lua, this.#open.committedSeq + Math.max(1, this.#seqs));
   }
 
   #runToEnd(entry: LuaEntry, host: CallHost): LuaEnd | Promise<LuaEnd> {
@@ -378,6 +382,7 @@ export class Burst {
   #die(error: MoonportError): BurstResult {
     this.#rollBackQuietly();
     this.#current?.reject(error);
+    for (const row of this.#rows) row.reject(error);
     this.#giveUpWaiting(error);
     const last = this.#outcomes.at(-1);
     for (const outcome of this.#outcomes) {

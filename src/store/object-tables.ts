@@ -28,6 +28,6 @@ export class ObjectTables {
     this.timers = new Timers(database, tables, settings);
     this.outbox = new Outbox(database, tables, settings);
     this.callIds = new CallIds(database, tables, this.meta, settings, seed);
-    this.directoryRow = new DirectoryRow(database, tables, settings);
+    this.directoryRow = new DirectoryRow(database, tables, this.meta, settings);
   }
 }
