@@ -44,7 +44,7 @@ interface ClassName {
   readonly className: string;
 }
 
-/** Before a check; what changes meanwhile counts as one. */
+/** Before a further check; what changes meanwhile counts as one. */
 const CHECK_AFTER_MS = 100;
 
 export class Directories {
@@ -59,6 +59,7 @@ export class Directories {
   readonly #over = new AbortController();
   #check: Timer | undefined;
   #isChecking = false;
+  #hasChecked = false;
   #failures = 0;
 
   constructor(parts: DirectoriesParts) {
@@ -110,7 +111,8 @@ export class Directories {
   changed(): void {
     if (this.#over.signal.aborted) return;
     this.#whole.clear();
-    this.#checkAfter(CHECK_AFTER_MS);
+    // The first one at once: a class without objects is best found to be so before it has any.
+    this.#checkAfter(this.#hasChecked ? CHECK_AFTER_MS : 0);
   }
 
   /** @throws MoonportError `no_directory` */
@@ -166,6 +168,7 @@ export class Directories {
 
   async #checkAll(): Promise<void> {
     this.#isChecking = true;
+    this.#hasChecked = true;
     let again = false;
     for (const { app, name } of this.#parts.classes()) {
       if (this.#over.signal.aborted) return;
