@@ -5,11 +5,13 @@ import { addCheck } from "./commands/check.js";
 import { addClasses } from "./commands/classes.js";
 import { addDestroy } from "./commands/destroy.js";
 import { addDev } from "./commands/dev.js";
+import { addDirectory } from "./commands/directory.js";
 import { addGet } from "./commands/get.js";
 import { addInspect } from "./commands/inspect.js";
 import { addList } from "./commands/list.js";
 import { addNew } from "./commands/new.js";
 import { addQuarantine } from "./commands/quarantine.js";
+import { addQuery } from "./commands/query.js";
 import { addSettings } from "./commands/settings.js";
 import { addSql } from "./commands/sql.js";
 import { addStart } from "./commands/start.js";
@@ -42,7 +44,8 @@ ${exitCodesHelp()}`,
     );
   addSharedFlags(program);
   for (const add of [addNew, addDev, addCheck, addTest, addStart]) add(program);
-  for (const add of [addCall, addUnit, addGet, addList, addSql, addInspect, addDestroy]) add(program);
-  for (const add of [addSubscribe, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
+  for (const add of [addCall, addUnit, addGet, addList, addQuery, addSql, addInspect, addDestroy]) add(program);
+  for (const add of [addSubscribe, addDirectory, addQuarantine, addVerify, addClasses, addSettings, addToken])
+    add(program);
   return program;
 }

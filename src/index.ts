@@ -1,5 +1,6 @@
 /** What a program that embeds Moonport may use; docs/embedding.md shows how. `moonport/client` is for programs without a node. */
 export type { Access, Authenticator, Principal, Right } from "./auth/contract.js";
+export type { FindOptions, FindQuery } from "./client/find.js";
 export type { AnyMethods, Snapshot } from "./client/object-handle.js";
 export type { Subscription, SubscriptionItem } from "./client/subscription.js";
 export type { View } from "./client/view.js";
@@ -17,7 +18,15 @@ export type {
 } from "./embed/options.js";
 export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
 export { Moonport } from "./moonport.js";
-export type { ClassInfo, Inspection, NodeStatus, UnitResponse } from "./node-api.js";
+export type {
+  ClassInfo,
+  DirectoryStatus,
+  FoundPage,
+  FoundRow,
+  Inspection,
+  NodeStatus,
+  UnitResponse,
+} from "./node-api.js";
 export type { Observation, Observer } from "./observation.js";
 export { SETTINGS, type SettingName, settingsFromEnvironment } from "./settings/settings.js";
 export type { NativeClass, NativeClasses, NativeContext, NativeMethod } from "./units/native.js";

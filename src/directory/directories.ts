@@ -17,6 +17,7 @@ import type { RowListener } from "../object/object-context.js";
 import type { Settings } from "../settings/settings.js";
 import { classPrefix } from "../shipping/layout.js";
 import type { PlainValue } from "../values.js";
+import { deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
 import { Finder, type FindInput } from "./finder.js";
 import { Publisher } from "./publisher.js";
@@ -56,6 +57,8 @@ export class Directories {
   readonly #whole = new Map<string, string>();
   readonly #fresh = new Map<string, string>();
   readonly #walks = new Map<string, Walk>();
+  /** Ends when the walk under way does. */
+  #turn: Promise<void> = Promise.resolve();
   readonly #over = new AbortController();
   #check: Timer | undefined;
   #isChecking = false;
@@ -148,7 +151,8 @@ export class Directories {
     }
     const { DIRECTORY_SHARDS } = this.#parts.settings;
     const shards = Array.from({ length: DIRECTORY_SHARDS }, (_, number) => number);
-    void this.#walk({ app, className }, declaration, shards, "rebuild").catch(() => {});
+    const walk = this.#newWalk({ app, className }, shards, "rebuild");
+    void this.#inTurn(() => this.#run(walk, { app, className }, declaration, shards)).catch(() => {});
     return this.status(app, className);
   }
 
@@ -199,8 +203,16 @@ export class Directories {
     if (declaration === undefined || this.#isWhole(app, className)) return;
     const [name, shape] = [`${app}/${className}`, shapeOf(declaration)];
     if (await this.#hasObjects(app, className)) {
-      const unsettled = await this.#unsettled({ app, className }, declaration);
-      if (unsettled.length > 0) await this.#walk({ app, className }, declaration, unsettled, "columns");
+      await this.#inTurn(async () => {
+        const unsettled = await this.#unsettled({ app, className }, declaration);
+        if (unsettled.length === 0) return;
+        await this.#run(
+          this.#newWalk({ app, className }, unsettled, "columns"),
+          { app, className },
+          declaration,
+          unsettled,
+        );
+      });
     } else this.#fresh.set(name, shape);
     this.#whole.set(name, shape);
   }
@@ -222,12 +234,20 @@ export class Directories {
     return keys.length > 0;
   }
 
-  async #walk(
-    { app, className }: ClassName,
-    declaration: DirectoryDeclaration,
-    shards: readonly number[],
-    why: DirectoryWalk["why"],
-  ): Promise<void> {
+  /** One walk at a time. */
+  async #inTurn(work: () => Promise<void>): Promise<void> {
+    const before = this.#turn;
+    const { promise, resolve } = deferred();
+    this.#turn = promise;
+    await before;
+    try {
+      await work();
+    } finally {
+      resolve();
+    }
+  }
+
+  #newWalk({ app, className }: ClassName, shards: readonly number[], why: DirectoryWalk["why"]): Walk {
     const { world, bucket, settings } = this.#parts;
     const { DIRECTORY_SHARDS } = settings;
     const walk = new Walk({
@@ -241,7 +261,20 @@ export class Directories {
       tellRow: (object) => this.#parts.tellRow(object),
       signal: this.#over.signal,
     });
-    this.#walks.set(`${app}/${className}`, walk);
+    const name = `${app}/${className}`;
+    // What an operator has asked for is reported, also while it waits for its turn.
+    if (this.#walks.get(name)?.report.state !== "running") this.#walks.set(name, walk);
+    return walk;
+  }
+
+  async #run(
+    walk: Walk,
+    { app, className }: ClassName,
+    declaration: DirectoryDeclaration,
+    shards: readonly number[],
+  ): Promise<void> {
+    const { DIRECTORY_SHARDS } = this.#parts.settings;
+    const { why } = walk.report;
     const ask = (number: number, method: string, args: readonly PlainValue[]): Promise<PlainValue> =>
       this.#callShard(shardObject(app, className, number, DIRECTORY_SHARDS), method, args);
     try {

@@ -193,7 +193,11 @@ const step = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constantFrom("touch" as const, "finish" as const), key: fc.constantFrom(...KEYS) }),
+    arbitrary: fc.record({ kind: fc.constant("touch" as const), key: fc.constantFrom(...KEYS) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant("destroy" as const), key: fc.constantFrom(...KEYS) }),
   },
   {
     weight: 1,
@@ -231,7 +235,8 @@ describe("after any history of writes, destroys, crashes, stops and class change
         };
         for (const one of steps) {
           if (one.kind === "put") await call(one.key, "put", [one.top, "open"]);
-          else if (one.kind === "touch" || one.kind === "finish") await call(one.key, one.kind);
+          else if (one.kind === "destroy") await call(one.key, "finish");
+          else if (one.kind === "touch") await call(one.key, "touch");
           else if (one.kind === "throw") await call(one.key, "throw_rows", [one.on]);
           else if (one.kind === "wait") await virtual.time.advance(one.ms);
           else if (one.kind === "class") {
