@@ -355,6 +355,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#directories.rebuild(app, className);
   }
 
+  /** Resolves when directories have heard of everything that was committed before. */
+  async rowsTold(): Promise<void> {
+    await this.#objects.rowsLanded();
+    await this.#directories.whenIdle();
+  }
+
   /** The object tells its row again, or that it is gone; resolves when its directory has it. */
   async tellRow(object: ObjectIdentity): Promise<void> {
     this.#assertServing();
@@ -485,6 +491,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #stop(): Promise<void> {
     const { world, settings, bucket } = this.#options;
     const untilMs = this.#nowMs() + settings.DRAIN_MS;
+    this.#directories.rest();
     // Each object is served until its own turn to leave has come.
     if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
     this.#phase = "stopping";
@@ -513,8 +520,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   /** Directories hear of what landed last; what they do not hear in time is told when its object wakes. */
   async #tellRowsWithin(boundMs: number): Promise<void> {
-    const telling = this.#objects.rowsLanded().then(() => this.#directories.whenIdle());
-    await this.#within(boundMs, telling, "not every directory row was told").catch((error: Error) => {
+    await this.#within(boundMs, this.rowsTold(), "not every directory row was told").catch((error: Error) => {
       this.#options.world.log.warn(this.#directories.gauges, error.message);
     });
     this.#directories.stop();

@@ -156,9 +156,14 @@ export class Directories {
     return this.status(app, className);
   }
 
-  stop(): void {
+  /** Nothing is looked after any more; rows that come are told. */
+  rest(): void {
     this.#over.abort();
     this.#check?.cancel();
+  }
+
+  stop(): void {
+    this.rest();
     this.#publisher.stop();
   }
 
