@@ -16,15 +16,22 @@ export type {
   UnitCall,
   ViewOptions,
 } from "./embed/options.js";
+export type { MoonportPast } from "./embed/past.js";
 export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
 export { Moonport } from "./moonport.js";
 export type {
   ClassInfo,
   DirectoryStatus,
+  ExportedDatabase,
   FoundPage,
   FoundRow,
+  HistoryEra,
   Inspection,
   NodeStatus,
+  ObjectHistory,
+  PointInTime,
+  Restoration,
+  Restored,
   UnitResponse,
 } from "./node-api.js";
 export type { Observation, Observer } from "./observation.js";

@@ -6,7 +6,7 @@
  * `close` also lets running calls finish and what has not landed land.
  */
 import path from "node:path";
-import { type AnnouncedNode, EMBEDDED, openAnnounced } from "./announced-node.js";
+import { type AnnouncedNode, openAnnounced } from "./announced-node.js";
 import { openBucket } from "./bucket/open-bucket.js";
 import { type FindOptions, type FindQuery, queryOf } from "./client/find.js";
 import type { AnyMethods } from "./client/object-handle.js";
@@ -24,8 +24,10 @@ import {
   type ReplacedTexts,
   type UnitCall,
 } from "./embed/options.js";
+import { MoonportPast } from "./embed/past.js";
 import { unitRequestOf } from "./embed/unit.js";
 import { bucketUrlOf, rememberBucket } from "./folder-bucket.js";
+import { EMBEDDED } from "./folder-holder.js";
 import { checkClassName, checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
 import type { ClassInfo, DirectoryStatus, FoundPage, NodeStatus, UnitResponse } from "./node-api.js";
 import { type Doors, openDoors } from "./server/doors.js";
@@ -135,6 +137,15 @@ export class Moonport {
     const typed = withMethods<EmbeddedObject, AnyMethods>(handle, (method, args) => handle.call(method, args));
     // What the class returns is known to its author alone: the node says what it is, the type says what it should be.
     return typed as EmbeddedObject & RemoteMethods<AnyMethods> as unknown as MoonportObject<Methods>;
+  }
+
+  /**
+   * What the object was, and putting it to use (docs/history.md).
+   * @throws MoonportError `bad_name`, `bad_key`
+   */
+  past(className: string, key: string): MoonportPast {
+    const { app, announced } = this.#parts;
+    return new MoonportPast(announced.node, identityOf(app, className, key));
   }
 
   /**

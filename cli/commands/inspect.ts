@@ -32,6 +32,7 @@ export function addInspect(program: Command): void {
 function propertyLines(it: Inspection): (readonly [string, string])[] {
   const lines: (readonly [string, string])[] = [
     ["object", it.object],
+    ...(it.node === undefined ? [] : [["node", it.node] as const]),
     ["state", STATES[it.state]],
     ["epoch", String(it.epoch)],
     ["seq", landed(it)],

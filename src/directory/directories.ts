@@ -285,6 +285,9 @@ export class Directories {
     try {
       if (why === "rebuild") for (const number of shards) await ask(number, "doubt", []);
       await walk.run();
+      const now = this.#declared(app, className);
+      // The class has other columns by now: they are not to be dropped, and a walk of their own is due.
+      if (now === undefined || shapeOf(now) !== shapeOf(declaration)) return;
       const dropsDoubted = why === "rebuild" && walk.isWhole;
       for (const number of shards) await ask(number, "settle", [travelling(declaration), dropsDoubted]);
     } catch (error) {

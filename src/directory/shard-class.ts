@@ -101,6 +101,9 @@ class Shard {
   settle([shape, columns, index]: TravellingShape, dropsDoubted: boolean): null {
     const [wanted, indexed] = [Object.keys(columns), new Set<PlainValue>(index)];
     if (dropsDoubted) this.#host.sqlExec("DELETE FROM entry WHERE epoch = 0", []);
+    // Of a release that has them; where nodes of several run, that one walks again, and is not to find that all is known.
+    const isLosing = [...this.#columns.keys()].some((name) => !wanted.includes(name));
+    if (isLosing) this.#host.sqlExec("UPDATE entry SET epoch = 0, seq = 0 WHERE shape <> ?", [shape]);
     for (const [name, hasIndex] of this.#columns) {
       if (hasIndex && !indexed.has(name)) this.#dropIndex(name);
       if (!wanted.includes(name)) this.#dropColumn(name);

@@ -14,7 +14,7 @@ import type { JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
-import type { NodeRecord, SessionStanding } from "../membership/contract.js";
+import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import { ObjectKeys } from "../shipping/layout.js";
@@ -22,9 +22,12 @@ import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
 import { Handover } from "./handover.js";
 import { remoteJournal, serveJournal } from "./journal-messages.js";
+import { Senders } from "./senders.js";
 import { Takeover } from "./takeover.js";
 
 const JOURNAL_FOLDER = "journal";
+/** In place of a session while there is none: peers that know the node from before reach its journal already. */
+const JOINING = "joining";
 
 export interface FleetOptions {
   /** Name of the node, the same across restarts. */
@@ -47,10 +50,10 @@ export class FleetMember implements JoinedFleet {
   readonly #journal: Journal;
   readonly #members: Members;
   readonly #remote = new Map<string, JournalPort>();
-  /** Session that sent the last entry kept here, by object. */
-  readonly #sentBy = new Map<string, string>();
+  readonly #senders: Senders;
   #ring = new Ring([]);
   #hooks: FleetHooks | undefined;
+  #membersChanged: () => void = () => {};
   #takeover: Takeover | undefined;
   #handover: Handover | undefined;
   #isLeaving = false;
@@ -69,13 +72,13 @@ export class FleetMember implements JoinedFleet {
       world,
       settings,
       network,
-      self: () => ({ node, session: member?.session ?? "" }),
+      self: () => ({ node, session: member?.session ?? JOINING }),
       secret,
       fleet,
       version: VERSION,
     });
-    const sentBy = new Map<string, string>();
-    serveJournal(links, journal, (object, session) => void sentBy.set(object, session));
+    const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
+    serveJournal(links, journal, (object, session) => senders.note(object, session));
     handle?.(links);
     try {
       const address = await links.start();
@@ -101,7 +104,7 @@ export class FleetMember implements JoinedFleet {
           replaced: (error) => world.log.error({ code: error.code }, error.message),
         },
       });
-      member = new FleetMember(parts, options.node, links, journal, members, sentBy);
+      member = new FleetMember(parts, options.node, links, journal, members, senders);
       return member;
     } catch (error) {
       await links.stop();
@@ -116,14 +119,14 @@ export class FleetMember implements JoinedFleet {
     links: Links,
     journal: Journal,
     members: Members,
-    sentBy: Map<string, string>,
+    senders: Senders,
   ) {
     this.#parts = parts;
     this.node = node;
     this.links = links;
     this.#journal = journal;
     this.#members = members;
-    this.#sentBy = sentBy;
+    this.#senders = senders;
     this.#ring = new Ring(members.members());
   }
 
@@ -139,6 +142,11 @@ export class FleetMember implements JoinedFleet {
     return this.#ring;
   }
 
+  /** Of this node's journal since it was opened: entries that came, and syncs of the disk that they shared. */
+  get journalCounts(): { readonly entries: number; readonly syncs: number } {
+    return { entries: this.#senders.entries, syncs: this.#journal.syncs };
+  }
+
   isValid(): boolean {
     return this.#members.isValid();
   }
@@ -151,8 +159,29 @@ export class FleetMember implements JoinedFleet {
     return this.#members.members().find((member) => member.session === session)?.node;
   }
 
+  /** @param tell called whenever other nodes are there than before */
+  whenMembersChange(tell: () => void): void {
+    this.#membersChanged = tell;
+  }
+
   member(node: string): NodeRecord | undefined {
     return this.#members.member(node);
+  }
+
+  get self(): NodeRecord {
+    return this.#members.self;
+  }
+
+  seen(): readonly SeenNode[] {
+    return this.#members.seen();
+  }
+
+  whyInvalid(): string | undefined {
+    return this.#members.whyInvalid();
+  }
+
+  serveClientsAt(address: string): void {
+    this.#members.serveClientsAt(address);
   }
 
   replicasFor(object: ObjectIdentity): ReplicaSet {
@@ -191,7 +220,7 @@ export class FleetMember implements JoinedFleet {
 
   readonly #ownJournal: JournalPort = {
     append: (object, message) => {
-      this.#sentBy.set(object, this.session);
+      this.#senders.note(object, this.session);
       return this.#journal.append(object, message);
     },
     notice: (object, notice) => this.#journal.notice(object, notice),
@@ -207,10 +236,11 @@ export class FleetMember implements JoinedFleet {
       settings,
       claims: hooks.claims,
       journal: this.#journal,
-      sentBy: (object) => this.#sentBy.get(object),
+      sentBy: (object) => this.#senders.sessionOf(object),
       isLive: (session) => this.#members.known(session) === "live",
       rankOf: (partition) => this.#rankOf(partition),
       isValid: () => this.isValid(),
+      takenOver: (object) => hooks.takenOver(object),
     });
     this.#takeover.begin();
     this.#handover = new Handover({
@@ -223,10 +253,11 @@ export class FleetMember implements JoinedFleet {
     });
   }
 
-  /** The node that is to have the partition's objects: this one not while it leaves, unless nobody else is there. */
+  /** The node that is to have the partition's objects: this one only while it may claim them, unless nobody else is there. */
   homeOf(partition: number): string {
     const homes = this.#ring.homesOf(partition);
-    const home = this.#isLeaving ? homes.find((node) => node !== this.node) : homes[0];
+    const mayClaim = !this.#isLeaving && this.isValid();
+    const home = mayClaim ? homes[0] : homes.find((node) => node !== this.node);
     return home ?? this.node;
   }
 
@@ -248,8 +279,13 @@ export class FleetMember implements JoinedFleet {
     return this.#ring.homesOf(partition).indexOf(this.node);
   }
 
+  isHomeOf(partition: number): boolean {
+    return this.#rankOf(partition) === 0;
+  }
+
   private sessionEnded(): void {
     this.#takeover?.begin();
+    this.#hooks?.sessionEnded();
   }
 
   private changed(): void {
@@ -258,6 +294,7 @@ export class FleetMember implements JoinedFleet {
     if (!isSameRing) this.#ring = new Ring(members);
     this.#hooks?.membersChanged();
     if (!isSameRing) this.#handover?.begin();
+    this.#membersChanged();
   }
 
   private lapsed(): void {
@@ -266,6 +303,7 @@ export class FleetMember implements JoinedFleet {
 
   private joined(): void {
     this.#takeover?.begin();
+    this.#hooks?.sessionEnded();
   }
 }
 

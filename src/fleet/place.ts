@@ -5,6 +5,9 @@
 import type { ObjectIdentity } from "../identity.js";
 import { partitionOf } from "../identity.js";
 
+/** Nodes that a call may be sent on to, one after the other. */
+export const HOPS_MAX = 2;
+
 /** Owners learned from answers, the longest unused forgotten first. */
 const LEARNED_MAX = 100_000;
 

@@ -21,6 +21,8 @@ export interface CleanerParts {
   /** What the entries and heads that the journal needs take on the disk. */
   heldBytes(): number;
   reader(): FilesReader;
+  /** Whether what newer files say of the object would not be enough. */
+  needsHead(slot: HeldSlot, file: StandingFile): boolean;
   /** They return what was added. */
   copyEntry(batch: Batch, slot: HeldSlot, entry: KeptEntry, reader: FilesReader): number;
   copyHead(batch: Batch, slot: HeldSlot): number;
@@ -85,7 +87,7 @@ export class Cleaner {
           const isHere = isHeld && at.kind === "stored" && at.file === file.number;
           batch = yield isHere ? this.#parts.copyEntry(batch, slot, entry, reader) : 0;
         }
-        batch = yield slot.headFile <= file.number ? this.#parts.copyHead(batch, slot) : 0;
+        batch = yield this.#parts.needsHead(slot, file) ? this.#parts.copyHead(batch, slot) : 0;
       }
     } finally {
       reader.close();

@@ -207,6 +207,6 @@ class FilesReading {
   }
 }
 
-export function sameHead(one: Head, other: Head): boolean {
+function sameHead(one: Head, other: Head): boolean {
   return one.promised === other.promised && one.tailEpoch === other.tailEpoch && one.base === other.base;
 }

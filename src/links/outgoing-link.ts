@@ -9,12 +9,12 @@
 import { asMoonportError, type ErrorCode, MoonportError } from "../errors.js";
 import { backoffMs } from "../world/backoff.js";
 import type { Watch } from "../world/deadlines.js";
-import type { Channel, ChannelEvents, PeerAddress } from "./contract.js";
+import type { Asker, Channel, ChannelEvents, PeerAddress } from "./contract.js";
 import { Dialling } from "./dialling.js";
 import { FrameChannel } from "./frame-channel.js";
 import { encodeFrame, errorOfFailure, FRAME, type Frame } from "./frames.js";
-import type { Agreed } from "./handshake.js";
-import type { LinkContext } from "./link-context.js";
+import { type Agreed, CANCEL_PROTOCOL } from "./handshake.js";
+import { type LinkContext, streamsAtMost } from "./link-context.js";
 import type { StreamControl, StreamReader } from "./streams.js";
 import { type Asked, type Failure, UnderWay } from "./under-way.js";
 
@@ -29,6 +29,7 @@ type State =
       /** Of this node, as the other side knows it. */
       readonly session: string;
       readonly messageBytesMax: number;
+      readonly protocol: number;
     }
   | { readonly kind: "pausing"; readonly untilMs: number; readonly error: MoonportError }
   | { readonly kind: "stopped" };
@@ -64,11 +65,13 @@ export class OutgoingLink {
     return this.#underWay.size;
   }
 
-  request(name: string, body: unknown, timeoutMs: number): Promise<unknown> {
+  request(name: string, body: unknown, timeoutMs: number, asker?: Asker): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const dueMs = this.#watch.nowMs + timeoutMs;
       this.#watch.lookAfter(dueMs);
-      this.#ask({ kind: "request", resolve, reject }, name, dueMs, (id) => [FRAME.request, id, name, body]);
+      const asked: Asked = { kind: "request", resolve, reject };
+      const id = this.#ask(asked, name, dueMs, (given) => [FRAME.request, given, name, body]);
+      if (id !== undefined) asker?.whenGone(() => this.#cancel(id));
     });
   }
 
@@ -98,7 +101,7 @@ export class OutgoingLink {
 
   #ask(asked: Asked, name: string, dueMs: number, frameOf: (id: number) => Frame): number | undefined {
     try {
-      this.#admit();
+      this.#admit(asked.kind);
       const id = this.#lastId + 1;
       const frame = encodeFrame(frameOf(id));
       this.#checkSize(frame);
@@ -116,7 +119,7 @@ export class OutgoingLink {
   }
 
   /** @throws MoonportError when nothing may be asked now */
-  #admit(): void {
+  #admit(kind: Asked["kind"]): void {
     const state = this.#state;
     if (state.kind === "stopped") throw MoonportError.of("node_stopping", "the node is shutting down");
     if (state.kind === "pausing" && state.untilMs > this.#watch.nowMs) throw this.#again(state.error, state.untilMs);
@@ -129,6 +132,10 @@ export class OutgoingLink {
     const { LINK_REQUESTS_MAX } = this.#context.settings;
     if (this.#underWay.size >= LINK_REQUESTS_MAX) {
       throw MoonportError.of("link_full", `${this.#to.node} owes ${LINK_REQUESTS_MAX} answers already`);
+    }
+    const streamsMax = streamsAtMost(this.#context.settings);
+    if (kind === "stream" && this.#underWay.streams >= streamsMax) {
+      throw MoonportError.of("link_full", `${this.#to.node} serves ${streamsMax} streams already`);
     }
   }
 
@@ -162,7 +169,7 @@ export class OutgoingLink {
       broken: (why) => this.#lost(why),
     });
     this.#refusal = undefined;
-    this.#state = { kind: "up", frames, sinceMs: this.#watch.nowMs, session, messageBytesMax };
+    this.#state = { kind: "up", frames, sinceMs: this.#watch.nowMs, session, messageBytesMax, protocol };
     this.#context.world.log.debug({ ...this.#to, version, protocol }, "a link was made");
     for (const [id, frame] of this.#underWay.release()) {
       if (frame.length <= this.#messageBytesMax) frames.send(frame);
@@ -235,6 +242,17 @@ export class OutgoingLink {
     if (this.#state.kind === "up" && this.#underWay.get(id) !== undefined) {
       this.#state.frames.send(encodeFrame([FRAME.credit, id, items]));
     }
+  }
+
+  /** Nobody waits for the answer any longer. One that never left is not heard at all. */
+  #cancel(id: number): void {
+    if (this.#underWay.isHeld(id)) {
+      const gone = MoonportError.of("caller_gone", "the caller went away before another node was asked");
+      return this.#underWay.fail(id, always(gone));
+    }
+    const isOpen = this.#underWay.get(id) !== undefined;
+    if (!isOpen || this.#state.kind !== "up" || this.#state.protocol < CANCEL_PROTOCOL) return;
+    this.#state.frames.send(encodeFrame([FRAME.cancel, id]));
   }
 
   #leaveStream(id: number): void {

@@ -25,11 +25,18 @@ export interface RowCursor {
   close(): void;
 }
 
-export type TimerPlan =
+/** What becomes of runs that nobody could start in time: all of them, the latest alone, or none. */
+export type MissedPolicy = "all" | "latest" | "skip";
+
+export type TimerPlan = (
   | { readonly kind: "after"; readonly delayMs: number }
   | { readonly kind: "at"; readonly atMs: number }
   | { readonly kind: "every"; readonly everyMs: number }
-  | { readonly kind: "cron"; readonly expression: string; readonly timeZone?: string };
+  | { readonly kind: "cron"; readonly expression: string; readonly timeZone?: string }
+) & {
+  /** Default `latest`. */
+  readonly missed?: MissedPolicy;
+};
 
 export interface TimerRequest {
   readonly plan: TimerPlan;

@@ -28,6 +28,12 @@ export interface NodeRecord {
 
 export type SessionStanding = "live" | "dead";
 
+/** A node as this one sees it. */
+export interface SeenNode {
+  readonly record: NodeRecord;
+  readonly standing: SessionStanding;
+}
+
 export interface MembershipEvents {
   /** A session was found dead or ended, or its node has another one now. Called once a session that was seen alive. */
   sessionEnded(record: NodeRecord): void;
@@ -49,6 +55,12 @@ export interface Membership {
   /** Those not known to be dead, this node included, in order of their names. */
   members(): readonly NodeRecord[];
   member(node: string): NodeRecord | undefined;
+  /** Members, and those that are dead and whose record still stands, in order of their names. */
+  seen(): readonly SeenNode[];
+  /** Why the session is not valid; undefined while it is. */
+  whyInvalid(): string | undefined;
+  /** From now on clients reach this node there: others learn it with the next renewal, which is brought forward. */
+  serveClientsAt(address: string): void;
   /** What is known now, without a request; undefined for a session that stands in no record known here. */
   known(session: string): SessionStanding | undefined;
   /**

@@ -10,7 +10,7 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
 import { sleep, type Timer, type World } from "../world/world.js";
-import type { Membership, MembershipEvents, NodeRecord, SessionStanding } from "./contract.js";
+import type { Membership, MembershipEvents, NodeRecord, SeenNode, SessionStanding } from "./contract.js";
 import { type Enrolled, type EnrolmentOptions, endRecord, enrol, type Place, replacedError } from "./enrolment.js";
 import { checkNodeName } from "./node-record.js";
 import { OldRecords } from "./old-records.js";
@@ -39,12 +39,13 @@ const REJOINS_PER_TTL = 16;
 type Phase = "member" | "lapsed" | "replaced" | "stopped";
 
 export class Members implements Membership {
-  readonly #options: MembersOptions;
+  #options: MembersOptions;
   readonly #sightings: Sightings;
   readonly #reader: RecordReader;
   readonly #oldRecords: OldRecords;
   readonly #stopping = new AbortController();
   #phase: Phase = "member";
+  #whyInvalid = "";
   #session: OwnSession;
   /** Readings begun before may not know of the session's record yet. */
   #enrolledMs: number;
@@ -82,7 +83,11 @@ export class Members implements Membership {
   private constructor(options: MembersOptions, sightings: Sightings, enrolled: Enrolled) {
     this.#options = options;
     this.#sightings = sightings;
-    this.#reader = new RecordReader({ ...readerOptions(options), read: (reading) => this.#note(reading) });
+    this.#reader = new RecordReader({
+      ...readerOptions(options),
+      signal: this.#stopping.signal,
+      read: (reading) => this.#note(reading),
+    });
     const { world, bucket, log } = options;
     this.#oldRecords = new OldRecords({ world, bucket, log, ttlMs: enrolled.record.ttlMs });
     this.#session = this.#sessionOf(enrolled);
@@ -108,6 +113,27 @@ export class Members implements Membership {
 
   member(node: string): NodeRecord | undefined {
     return this.#byNode.get(node);
+  }
+
+  seen(): readonly SeenNode[] {
+    const byNode = new Map<string, SeenNode>();
+    for (const { stored, isOver } of this.#sightings.all()) {
+      const { record, phase } = stored;
+      if (phase.kind === "removed" || (isOver && byNode.has(record.node))) continue;
+      byNode.set(record.node, { record, standing: isOver ? "dead" : "live" });
+    }
+    byNode.set(this.self.node, { record: this.self, standing: this.isValid() ? "live" : "dead" });
+    return [...byNode.values()].sort((left, right) => (left.record.node < right.record.node ? -1 : 1));
+  }
+
+  whyInvalid(): string | undefined {
+    return this.isValid() ? undefined : this.#whyInvalid;
+  }
+
+  serveClientsAt(address: string): void {
+    this.#options = { ...this.#options, self: { ...this.#options.self, clientAddress: address } };
+    this.#session.change({ clientAddress: address });
+    this.#refreshList();
   }
 
   known(session: string): SessionStanding | undefined {
@@ -141,6 +167,7 @@ export class Members implements Membership {
     if (this.#phase === "stopped") return;
     const isReplaced = this.#phase === "replaced";
     this.#phase = "stopped";
+    this.#whyInvalid = "the node has stopped";
     this.#cease();
     this.#session.stop();
     if (isReplaced) return;
@@ -171,9 +198,9 @@ export class Members implements Membership {
   }
 
   #lapsed(why: OverReason): void {
-    const reason =
+    this.#whyInvalid =
       why === "time" ? "no renewal was known to land in time" : "something else stands in its record's place";
-    this.#options.log.warn(this.#named(), `this node's session has lapsed: ${reason}`);
+    this.#options.log.warn(this.#named(), `this node's session has lapsed: ${this.#whyInvalid}`);
     try {
       this.#sessionIsOver();
     } finally {
@@ -223,6 +250,7 @@ export class Members implements Membership {
   #replaced(error: MoonportError): void {
     if (this.#phase === "stopped") return;
     this.#phase = "replaced";
+    this.#whyInvalid = error.message;
     this.#cease();
     this.#options.log.error({ code: error.code, ...error.details, hint: error.hint }, error.message);
     this.#options.events.replaced(error);

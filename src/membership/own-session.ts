@@ -36,6 +36,7 @@ const TRIES_PER_TTL = 12;
 
 /** One write and all its tries. */
 interface Renewal {
+  readonly record: NodeRecord;
   readonly write: ResolvableWrite;
   /** Of its first try: which of them landed may never be known. */
   readonly startedMs: number;
@@ -43,9 +44,9 @@ interface Renewal {
 }
 
 export class OwnSession {
-  readonly record: NodeRecord;
   readonly key: string;
   readonly #options: OwnSessionOptions;
+  #record: NodeRecord;
   #version: Version;
   #validUntilMs: number;
   #isOver = false;
@@ -54,11 +55,23 @@ export class OwnSession {
   #overTimer: Timer | undefined;
 
   constructor(options: OwnSessionOptions) {
-    this.record = options.record;
+    this.#record = options.record;
     this.key = options.key;
     this.#options = options;
     this.#version = options.version;
     this.#validUntilMs = this.#validFrom(options.startedMs);
+  }
+
+  get record(): NodeRecord {
+    return this.#record;
+  }
+
+  /** What else the record is to say, as soon as it can. */
+  change(fields: Pick<NodeRecord, "clientAddress">): void {
+    this.#record = { ...this.#record, ...fields };
+    if (this.#isOver || this.#renewal !== undefined) return;
+    this.#renewTimer?.cancel();
+    this.#renew();
   }
 
   start(): void {
@@ -122,7 +135,7 @@ export class OwnSession {
       condition: { version: this.#version },
       recognise: (bytes) => decodeRecord(this.key, bytes).rid === next.rid,
     };
-    this.#renewal = { write, startedMs, tries: 0 };
+    this.#renewal = { record: this.record, write, startedMs, tries: 0 };
     this.#try(this.#renewal);
   }
 
@@ -154,7 +167,8 @@ export class OwnSession {
     this.#version = result.version;
     this.#validUntilMs = this.#validFrom(renewal.startedMs);
     this.#renewTimer?.cancel();
-    this.#planRenewal(renewal.startedMs);
+    if (renewal.record === this.record) this.#planRenewal(renewal.startedMs);
+    else this.#renew();
   }
 
   /** The timer tries again. Any other error is a record that is none, or a fault of ours. */

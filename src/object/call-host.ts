@@ -179,7 +179,8 @@ export class CallHost implements SystemHost {
     }
     const { className, key, method, args, delayMs = 0 } = request;
     const id = request.id ?? this.uuid();
-    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs: this.startedMs + delayMs });
+    const dueMs = this.startedMs + delayMs;
+    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed: delayMs > 0 });
   }
 
   destroy(): void {
@@ -191,7 +192,8 @@ export class CallHost implements SystemHost {
     this.#assertOpen();
     assert(isAsking(request), "methods wait for other objects alone");
     if (this.#outgoing !== undefined) return this.#outgoing.check(request);
-    throw MoonportError.of("method_error", `${textOfAsking(request)}: only a writing method asks other objects`, {
+    const what = request.kind === "find" ? "asks a directory" : "calls other objects";
+    throw MoonportError.of("method_error", `${textOfAsking(request)}: only a writing method ${what}`, {
       hint: "reading methods, on_create, on_wake and directory.row answer from their own object",
     });
   }

@@ -66,6 +66,10 @@ export class Catalog {
     return [...this.#apps.values()].flatMap((app) => [...app.faults.values()]);
   }
 
+  systemClass(className: string): LuaClass | undefined {
+    return this.#system.get(className);
+  }
+
   /** @throws MoonportError `app_not_found`, `class_not_found`, or the class's own `class_invalid` */
   classOf(app: string, className: string): LuaClass {
     if (app === SYSTEM_APP) {

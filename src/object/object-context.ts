@@ -18,6 +18,7 @@ import type { Catalog } from "./catalog.js";
 import type { FilePool } from "./file-pool.js";
 import type { InnerCall } from "./inner-call.js";
 import type { LocalCopies } from "./local-copies.js";
+import type { Obligations } from "./obligations.js";
 import type { Quarantine } from "./quarantine.js";
 import type { WaitGraph } from "./wait-graph.js";
 
@@ -53,6 +54,7 @@ export interface ObjectContext {
   /** Told which class code runs. */
   readonly running: RunningRecord;
   readonly quarantine: Quarantine;
+  readonly obligations: Obligations;
   /** A call from one object to another: through its mailbox and its gate. @throws MoonportError */
   call(call: InnerCall): Promise<PlainValue>;
   /** A question to a class's directory. @throws MoonportError */

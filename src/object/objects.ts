@@ -9,14 +9,15 @@ import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import { type Manifest, ownershipOf } from "../shipping/manifest.js";
+import type { PlainValue } from "../values.js";
 import { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import type { CallWork, DeferredOutcome, Reply } from "./work.js";
+import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply, type Woken } from "./work.js";
 
-export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred">;
+export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred" | "timer">;
 
 export class Objects {
   readonly #context: ObjectContext;
@@ -61,17 +62,37 @@ export class Objects {
     return this.#context.claims.peek(object);
   }
 
-  /** Whether the object has content, committed here or standing in the bucket. */
+  /**
+   * Whether the object has content, committed here or standing in the bucket.
+   * @throws MoonportError `moved`, `node_fenced`, `bucket_failed`, `replicas_missing`
+   */
   async exists(object: ObjectIdentity): Promise<boolean> {
+    let exists: boolean;
+    do {
+      await this.#residents.get(object.id)?.settled();
+      exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+      // It may have begun to end meanwhile: then its record tells of neither before nor after.
+    } while (this.#residents.get(object.id)?.isChanging === true);
+    // Another owner may have written since: that nothing is there is told under a valid session only (E4).
+    if (!exists && !this.#context.fleet.isValid()) throw fenced();
+    return exists;
+  }
+
+  /** Undefined while its file is not open. */
+  #isWrittenHere(object: ObjectIdentity): boolean | undefined {
     const open = this.#residents.get(object.id)?.openFile;
-    if (open !== undefined) return !open.isUnwritten;
+    return open && !open.isUnwritten;
+  }
+
+  async #isWritten(object: ObjectIdentity): Promise<boolean> {
     const { claims } = this.#context;
-    let manifest = await this.manifest(object);
+    const found = await this.manifest(object);
     // Its journals may hold what the bucket does not have yet: only its owner knows.
-    if (manifest !== undefined && claims.held(object) === undefined && ownershipOf(manifest).set.length > 0) {
-      if (!ownershipOf(manifest).clean) manifest = (await claims.claim(object)).manifest;
-    }
-    return manifest !== undefined && !manifest.destroyed && manifest.pages > 0;
+    const isShared = found !== undefined && ownershipOf(found).set.length > 0 && !ownershipOf(found).clean;
+    if (isShared && claims.held(object) === undefined) await claims.claim(object);
+    // What was found may be older than what was claimed and committed here meanwhile.
+    const manifest = claims.held(object)?.manifest ?? found;
+    return this.#isWrittenHere(object) ?? (manifest !== undefined && !manifest.destroyed && manifest.pages > 0);
   }
 
   /** Through the mailbox. @throws MoonportError */
@@ -116,6 +137,38 @@ export class Objects {
         ({ shipper }) => new Promise<void>((resolve) => shipper.readGate({ release: resolve, fail: () => resolve() })),
       ),
     );
+  }
+
+  /** Has an object that exists run its due timers; resolves when what they did is durable. @throws MoonportError */
+  async runTimers(object: ObjectIdentity, expiresMs: number): Promise<Woken> {
+    const reply = deferred<Reply>();
+    this.#admit(object).submit({ kind: "timers", expiresMs, resolve: reply.resolve, reject: reply.reject });
+    return (await reply.promise).value as PlainValue & Woken;
+  }
+
+  /** Messages of these numbers leave the object's outbox; resolves when that is durable. @throws MoonportError */
+  async messagesSent(object: ObjectIdentity, numbers: readonly number[]): Promise<void> {
+    const reply = deferred<Reply>();
+    this.#admit(object).submit({ kind: "sent", numbers, resolve: reply.resolve, reject: reply.reject });
+    await reply.promise;
+  }
+
+  /**
+   * Everything that is committed now is in the bucket: what journals hold as well.
+   * @throws MoonportError when it does not land
+   */
+  async cover(object: ObjectIdentity): Promise<void> {
+    const open = this.#residents.get(object.id)?.openFile;
+    if (open === undefined || open.shipper.clean) return;
+    const covered = deferred();
+    // Others' writes wait meanwhile, or it might never be.
+    this.replace(object, { run: async () => covered.resolve(), reject: covered.reject });
+    await covered.promise;
+  }
+
+  /** In its turn, alone. @throws MoonportError `mailbox_full`, `node_full` */
+  replace(object: ObjectIdentity, work: Omit<ReplaceWork, "kind">): void {
+    this.#admit(object).submit({ kind: "replace", ...work });
   }
 
   /** Beside the mailbox, of an object that exists. */
@@ -276,6 +329,7 @@ function callWork(
     waiter: input.waiter,
     expiresMs: input.expiresMs,
     chain: input.chain,
+    timer: undefined,
     deferred,
     resolve,
     reject,

@@ -12,6 +12,7 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { Deadlines } from "../world/deadlines.js";
+import { deferred } from "../world/deferred.js";
 import { yieldTurn } from "../world/world.js";
 import { Asking } from "./asking.js";
 import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
@@ -19,7 +20,16 @@ import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
-import { fenced, notDurableYet, rowThroughGate, tellThroughGate, type Work, waitedInVain } from "./work.js";
+import {
+  fenced,
+  isReplace,
+  notDurableYet,
+  type ReplaceWork,
+  rowThroughGate,
+  tellThroughGate,
+  type Work,
+  waitedInVain,
+} from "./work.js";
 
 type State =
   | { readonly kind: "closed" }
@@ -28,7 +38,9 @@ type State =
   /** A tombstone is on its way: nothing runs until it has landed. */
   | { readonly kind: "ending"; readonly open: OpenObject }
   /** What was committed still ships; then the file is thrown away. */
-  | { readonly kind: "breaking"; readonly done: Promise<void> };
+  | { readonly kind: "breaking"; readonly done: Promise<void> }
+  /** Other content takes its place: nothing else runs. The file is absent where it could not be opened, or is closed by now. */
+  | { readonly kind: "replacing"; readonly open: OpenObject | undefined; readonly done: Promise<void> };
 
 const CLOSED: State = { kind: "closed" };
 
@@ -59,6 +71,7 @@ export class ResidentObject implements FileHolder {
   #waitingReads: (() => void)[] = [];
   #writerWaits = false;
   #activityWaiters: (() => void)[] = [];
+  readonly #abandoned = new AbortController();
 
   /** @param used called at every use, so that the residents stay in order of last use */
   constructor(
@@ -96,6 +109,19 @@ export class ResidentObject implements FileHolder {
   /** Whether its file is closed and nobody is about to open it. */
   get isAtRest(): boolean {
     return this.#state.kind === "closed" && !this.#isPumping;
+  }
+
+  /** Whether what stands in the bucket and what is committed here are about to become one: neither tells what is. */
+  get isChanging(): boolean {
+    const { kind } = this.#state;
+    return kind === "ending" || kind === "breaking" || kind === "replacing";
+  }
+
+  /** Resolves when that is over; at once where it is not so. @throws MoonportError `not_durable_yet` */
+  async settled(): Promise<void> {
+    const state = this.#state;
+    if (state.kind === "ending") await this.#throughReadGate(state.open);
+    else if (state.kind === "breaking" || state.kind === "replacing") await state.done;
   }
 
   /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
@@ -158,6 +184,7 @@ export class ResidentObject implements FileHolder {
         await this.#state.done.catch(() => undefined);
         return this.drain();
       case "breaking":
+      case "replacing":
         return this.#state.done;
       case "ending":
         return this.#state.open.shipper.drain();
@@ -188,7 +215,9 @@ export class ResidentObject implements FileHolder {
   abandon(cause: MoonportError): void {
     for (const work of this.#mailbox.takeAll()) work.reject(cause);
     this.#asking?.end(cause);
+    this.#abandoned.abort();
     if (this.#state.kind === "open" || this.#state.kind === "ending") this.#closeNow(this.#state.open, cause);
+    if (this.#state.kind === "replacing") this.#state.open?.close(cause);
   }
 
   /** The node's session is over: as if another owner had been found, at whatever moment. */
@@ -201,6 +230,7 @@ export class ResidentObject implements FileHolder {
       case "opening":
         // It ends by itself: what was claimed under the session that is over is not opened.
         return;
+      case "replacing":
       case "breaking":
       case "closed":
         for (const work of this.#mailbox.takeAll()) work.reject(cause);
@@ -220,18 +250,77 @@ export class ResidentObject implements FileHolder {
     await Promise.resolve();
     try {
       while (this.#mailbox.size > 0) {
-        const open = await this.#opened();
-        // Those that waited for the file may have waited in vain.
-        if (this.#mailbox.size > 0) await this.#runBurst(open);
+        await this.#runNext();
         if (this.#mailbox.size > 0) await yieldTurn(this.#context.world);
       }
     } catch (error) {
-      const coded = asMoonportError(error);
-      for (const work of this.#mailbox.takeAll()) work.reject(coded);
+      this.#refuseWaiting(error);
     } finally {
       this.#isPumping = false;
       this.#activityEnded();
     }
+    if (this.#mailbox.size > 0) this.#pump();
+  }
+
+  async #runNext(): Promise<void> {
+    const replacing = this.#mailbox.take(this.#context.world.clock.monotonicMs(), isReplace);
+    if (replacing !== undefined) return await this.#replace(replacing);
+    const open = await this.#opened();
+    // Those that waited for the file may have waited in vain.
+    if (this.#mailbox.size > 0) await this.#runBurst(open);
+  }
+
+  /** The file does not open, or its class's hooks fail. Other content may be just what it lacks: whoever brings it stays. */
+  #refuseWaiting(error: unknown): void {
+    const coded = asMoonportError(error);
+    for (const work of this.#mailbox.takeAll()) {
+      if (work.kind === "replace" && error instanceof MoonportError) this.#mailbox.put(work);
+      else work.reject(coded);
+    }
+  }
+
+  async #replace(work: ReplaceWork): Promise<void> {
+    const ended = deferred();
+    try {
+      const open = await this.#landedFile();
+      this.#state = { kind: "replacing", open, done: ended.promise };
+      await work.run(open, {
+        begin: () => this.#giveUpFile(ended.promise),
+        signal: this.#abandoned.signal,
+      });
+    } catch (error) {
+      work.reject(asMoonportError(error));
+    }
+    if (this.#state.kind === "replacing") {
+      const { open } = this.#state;
+      this.#state = open === undefined ? CLOSED : { kind: "open", open };
+    }
+    ended.resolve();
+    this.#letReadsRun();
+  }
+
+  /** The file, everything in it landed and nobody reading it; nothing where its history is damaged. */
+  async #landedFile(): Promise<OpenObject | undefined> {
+    let open: OpenObject;
+    try {
+      open = await this.#opened();
+    } catch (error) {
+      if (error instanceof MoonportError && error.code === "object_corrupt") return undefined;
+      throw error;
+    }
+    await open.shipper.drain();
+    for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
+    if (this.#state.kind === "open" && this.#state.open === open) return open;
+    throw residencyEnded(this.object.id);
+  }
+
+  #giveUpFile(done: Promise<void>): void {
+    if (this.#state.kind !== "replacing" || this.#state.open === undefined) return;
+    const { open } = this.#state;
+    this.#awakeAs = undefined;
+    this.#closeNow(open, residencyEnded(this.object.id));
+    this.#state = { kind: "replacing", open: undefined, done };
+    this.#discardFile(open);
   }
 
   async #runBurst(open: OpenObject): Promise<void> {
@@ -289,7 +378,7 @@ export class ResidentObject implements FileHolder {
     if (result.kind === "committed") {
       const isNewlyAwake = result.isAwake && this.#awakeAs !== lua.version;
       this.#awakeAs = result.isAwake ? lua.version : undefined;
-      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events);
+      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events, result.toldNextDue);
       // Whether the directory has heard of it is not written down anywhere: an object that wakes tells its row again.
       if (lua.directory !== undefined && (isNewlyAwake || result.rows.length > 0)) open.tellRow();
       for (const row of result.rows) rowThroughGate(open, row);
@@ -327,6 +416,7 @@ export class ResidentObject implements FileHolder {
           (cause: Error) => Promise.reject(notDurableYet(this.object.id, cause)),
         );
       case "breaking":
+      case "replacing":
         return this.#state.done.then(() => this.#opened());
       case "closed":
         return this.#open();
@@ -358,7 +448,8 @@ export class ResidentObject implements FileHolder {
       },
       broken: (open, error) => this.#lost(open, error),
     });
-    if (session === this.#context.fleet.session) return open;
+    // A session that has lapsed keeps its name until there is another one.
+    if (session === this.#context.fleet.session && this.#context.fleet.isValid()) return open;
     const cause = fenced();
     open.close(cause);
     throw cause;

@@ -27,17 +27,43 @@ export type Route =
   | { readonly kind: "directory" | "directory_rebuild"; readonly directory: DirectoryPath }
   | { readonly kind: "status" }
   | { readonly kind: "classes" }
+  | { readonly kind: "nodes" }
   | { readonly kind: "inspect"; readonly object: ObjectPath }
   | { readonly kind: "store_get"; readonly object: ObjectPath; readonly key: string }
   | { readonly kind: "store_list"; readonly object: ObjectPath; readonly prefix: string }
   | { readonly kind: "sql"; readonly object: ObjectPath }
   | { readonly kind: "destroy"; readonly object: ObjectPath }
+  /** `limit`, `seq`, `atMs`: text of the parameters. */
+  | { readonly kind: "history"; readonly object: ObjectPath; readonly limit: string | undefined }
+  | { readonly kind: "restore"; readonly object: ObjectPath }
+  | { readonly kind: "fork"; readonly object: ObjectPath }
+  | {
+      readonly kind: "export";
+      readonly object: ObjectPath;
+      readonly seq: string | undefined;
+      readonly atMs: string | undefined;
+    }
   | { readonly kind: "quarantine" }
   | { readonly kind: "quarantine_clear"; readonly object: ObjectPath };
 
-const ADMIN_NODE_ROUTES = ["status", "classes", "quarantine"] as const;
+const ADMIN_NODE_ROUTES = ["status", "classes", "nodes", "quarantine"] as const;
 const FIND_PARAMETERS = ["where", "params", "order", "limit", "after", "count"];
-const ADMIN_OBJECT_ROUTES = { inspect: "GET", store: "GET", sql: "POST", destroy: "POST", quarantine: "POST" } as const;
+const ADMIN_OBJECT_ROUTES = {
+  inspect: "GET",
+  store: "GET",
+  sql: "POST",
+  destroy: "POST",
+  history: "GET",
+  restore: "POST",
+  fork: "POST",
+  export: "GET",
+  quarantine: "POST",
+} as const;
+const ADMIN_PARAMETERS: Readonly<Record<string, readonly string[]>> = {
+  store: ["key", "prefix"],
+  history: ["limit"],
+  export: ["seq", "atMs"],
+};
 
 /** @throws MoonportError `route_not_found`, `method_not_allowed`, `bad_request`, `bad_option` */
 export function routeOf(line: RequestLine): Route {
@@ -91,9 +117,12 @@ function adminRoute(line: RequestLine, segments: readonly string[]): Route {
   if (rest.length !== 3 || !Object.hasOwn(ADMIN_OBJECT_ROUTES, name)) throw adminNotFound(line.url, name);
   const kind = name as keyof typeof ADMIN_OBJECT_ROUTES;
   allowMethods(line, [ADMIN_OBJECT_ROUTES[kind]]);
-  checkParameters(line, kind === "store" ? ["key", "prefix"] : []);
+  checkParameters(line, ADMIN_PARAMETERS[kind] ?? []);
   const object = objectPath(rest);
+  const parameter = (name: string): string | undefined => line.query.get(name) ?? undefined;
   if (kind === "quarantine") return { kind: "quarantine_clear", object };
+  if (kind === "history") return { kind, object, limit: parameter("limit") };
+  if (kind === "export") return { kind, object, seq: parameter("seq"), atMs: parameter("atMs") };
   if (kind !== "store") return { kind, object };
   const key = line.query.get("key");
   if (key === null) return { kind: "store_list", object, prefix: line.query.get("prefix") ?? "" };

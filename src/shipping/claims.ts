@@ -26,14 +26,14 @@ import {
   withOwnership,
 } from "./manifest.js";
 import { gatherPromises } from "./promises.js";
+import type { NextSweep } from "./retention.js";
 import { type Tail, withTail } from "./tail.js";
 
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
   readonly object: ObjectIdentity;
   readonly keys: ObjectKeys;
-  /** Since the object's keys were last listed for bodies that nobody names; infinite while there may well be some. */
-  compactionsSinceListing = Number.POSITIVE_INFINITY;
+  nextSweep: NextSweep = { kind: "due" };
   #manifest: Manifest;
   #version: Version;
   #inlineBytes: number;
@@ -82,11 +82,20 @@ const RACES_MAX = 3;
 /** Peeks remembered for the claim that follows. */
 const PEEKED_MAX = 256;
 
+export interface ClaimHooks {
+  /** Told of each object that is forgotten: it is not served as before. */
+  readonly lost?: (id: string) => void;
+  /** Resolves when writes that only journals held may be named by the object's record (W1). */
+  readonly beforeTail?: (object: ObjectIdentity) => Promise<void> | undefined;
+}
+
 export class Claims {
   readonly #world: World;
   readonly #bucket: Bucket;
   readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
+  readonly #beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
+  readonly #lost: (id: string) => void;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
   /** Sets of journals that are changed while nobody uses the object. */
@@ -96,11 +105,19 @@ export class Claims {
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
-  constructor(world: World, bucket: Bucket, fleet: FleetView, settings: ClaimSettings) {
+  constructor(
+    world: World,
+    bucket: Bucket,
+    fleet: FleetView,
+    settings: ClaimSettings,
+    { lost = () => {}, beforeTail = () => undefined }: ClaimHooks = {},
+  ) {
+    this.#beforeTail = beforeTail;
     this.#world = world;
     this.#bucket = bucket;
     this.#fleet = fleet;
     this.#settings = settings;
+    this.#lost = lost;
   }
 
   /** The claim if this session holds it in memory; no request. */
@@ -144,7 +161,8 @@ export class Claims {
     for (let race = 0; race < RACES_MAX; race++) {
       if (!this.#fleet.isValid()) break;
       const won = await this.#tryClaim(object, acceptLoss);
-      if (session !== this.#fleet.session) break;
+      // One that has lapsed keeps its name until there is another: what it won is remembered under neither.
+      if (session !== this.#fleet.session || !this.#fleet.isValid()) break;
       if (won !== undefined) return this.#remember(won);
     }
     if (session !== this.#fleet.session || !this.#fleet.isValid()) {
@@ -170,6 +188,7 @@ export class Claims {
   forget(object: ObjectIdentity): void {
     this.#held.delete(object.id);
     this.#mustRaise.add(object.id);
+    this.#lost(object.id);
   }
 
   /** Everything that this session holds, the longest unused first. */
@@ -179,7 +198,8 @@ export class Claims {
 
   /**
    * Gives the object up so that whoever claims it next needs no journal for it (O4). Its file is closed, and all of it is in
-   * the bucket. Never rejects: what is in doubt is claimed anew at its next use.
+   * the bucket. Never rejects: what is in doubt is claimed anew at its next use. Who watches it hears of it last: a claim that
+   * comes before the release finds an owner that lives.
    */
   async release(object: ObjectIdentity): Promise<void> {
     await this.#renewing.get(object.id);
@@ -188,18 +208,19 @@ export class Claims {
     this.#held.delete(object.id);
     const { manifest, version } = held;
     // Of a node that is alone the record needs no word: whoever comes next asks no journal anyway.
-    if (manifest.replicas === undefined || manifest.destroyed) return;
+    if (manifest.replicas === undefined || manifest.destroyed) return this.#lost(object.id);
     const me = { session: this.#fleet.session, epoch: manifest.epoch };
     const progress = { covered: manifest.seq, committed: manifest.seq };
     const next = releaseClean(ownershipOf(manifest), me, uuidv7(this.#world), progress);
     this.#mustRaise.add(object.id);
-    if (next.kind === "refused") return;
+    if (next.kind === "refused") return this.#lost(object.id);
     const releasing = this.#write(object, withOwnership(manifest, next.record), version).then(
       () => {},
       (error: Error) => this.#world.log.debug({ object: object.id, error: error.message }, "a release is in doubt"),
     );
     this.#renewing.set(object.id, releasing);
     await releasing.finally(() => this.#renewing.delete(object.id));
+    this.#lost(object.id);
   }
 
   /** The session is over: under the next one everything is claimed anew. */
@@ -262,7 +283,9 @@ export class Claims {
       const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
       const claimed = await this.#write(object, first, undefined);
       // Nobody can have left anything under a key that was never written.
-      if (claimed !== undefined) claimed.compactionsSinceListing = 0;
+      if (claimed !== undefined) {
+        claimed.nextSweep = { kind: "rests", sinceMs: this.#world.clock.monotonicMs(), compactions: 0 };
+      }
       return claimed;
     }
     if (this.#isServedHere(object, before)) return new Claim(object, before, found.version);
@@ -293,6 +316,7 @@ export class Claims {
     const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
     const tail = tailOf(object, choice);
+    if (tail.length > 0) await this.#beforeTail(object);
     const content = withTail(raised.manifest, tail);
     const me = { session, epoch: first.record.epoch };
     const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);

@@ -12,7 +12,8 @@ import { uuidv7, type World } from "../world/world.js";
 import { FLEET_KEY } from "./layout.js";
 import { MANIFEST_FORMAT } from "./manifest.js";
 
-const DELAY_SHARDS = 16;
+/** Objects that keep delayed commands; an object's partition chooses one. */
+export const DELAY_SHARDS = 16;
 
 const FIXED = { format: 1, partitions: PARTITION_COUNT, delayShards: DELAY_SHARDS, manifestFormat: MANIFEST_FORMAT };
 

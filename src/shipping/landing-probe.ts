@@ -68,9 +68,9 @@ export class LandingProbe {
 
   /** A probe goes out only if nothing has landed for as long as one may wait. */
   #due(): void {
-    const earlyMs = this.#settings.HEALTH_INTERVAL_MS - this.sinceLandedMs;
-    // Whole ones: what is left of a fraction may be too little to move the clock on.
-    if (earlyMs > 0) return this.#plan(Math.ceil(earlyMs));
+    // Whole ones: what is left of rounding is too short for any clock to move on.
+    const earlyMs = Math.floor(this.#settings.HEALTH_INTERVAL_MS - this.sinceLandedMs);
+    if (earlyMs > 0) return this.#plan(earlyMs);
     this.#write().then(
       () => this.#settled(undefined),
       (error: unknown) => this.#settled(error),

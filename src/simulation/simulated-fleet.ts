@@ -15,6 +15,7 @@ import { assert, MoonportError } from "../errors.js";
 import { FleetNode } from "../fleet/fleet-node.js";
 import type { CallReply, CallRequest } from "../node-api.js";
 import type { Observer } from "../observation.js";
+import type { Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import { resolveSettings, type Settings } from "../settings/settings.js";
 import { SeededRandom } from "../testing/seeded-random.js";
 import { type LatencyMs, SimulatedNetwork } from "../testing/simulated-network.js";
@@ -44,11 +45,15 @@ export interface StartOptions {
   readonly weight?: number;
   /** How fast its monotonic clock runs. Default 1. */
   readonly clockRate?: number;
+  /** How long its disk takes for a sync, milliseconds. Default 0.5. */
+  readonly diskSyncMs?: number;
 }
 
 export interface CrashOptions {
   /** The machine loses its power: what no sync had reached may be gone, and nobody is told. Default: the process dies. */
   readonly power?: boolean;
+  /** Its disk is gone with it: it comes back with an empty one. Nobody is told. */
+  readonly disk?: boolean;
 }
 
 const BUCKET_TIMEOUT_MS = 2_000;
@@ -82,9 +87,16 @@ export class SimulatedFleet {
   /** Makes a node that does not run yet. */
   add(name: string, options: StartOptions = {}): SimulatedNode {
     assert(!this.nodes.has(name), `${name} is there already`);
-    const node = new SimulatedNode(this, name, path.join(this.#root, name), options);
+    const node = new SimulatedNode(this, name, this.folderOf(name), options);
     this.nodes.set(name, node);
     return node;
+  }
+
+  /** Removed with the fleet: of a node, or of somebody outside. */
+  folderOf(name: string): string {
+    const folder = path.join(this.#root, name);
+    fs.mkdirSync(folder, { recursive: true });
+    return folder;
   }
 
   node(name: string): SimulatedNode {
@@ -123,14 +135,13 @@ export class SimulatedNode {
     this.#fleet = fleet;
     this.name = name;
     this.#options = options;
-    fs.mkdirSync(root, { recursive: true });
     this.#world = new VirtualWorld({
       time: fleet.time,
       root,
       seed: this.#drawSeed(),
       log: fleet.options.log?.(name) ?? silentLogger,
       monotonicRate: options.clockRate ?? 1,
-      diskSyncMs: 0.5,
+      diskSyncMs: options.diskSyncMs ?? 0.5,
     });
     this.bucket = this.#newBucket();
   }
@@ -192,28 +203,78 @@ export class SimulatedNode {
   }
 
   /** As a client that is connected to this node. @throws MoonportError `node_unreachable`, `outcome_unknown` if it dies meanwhile */
-  async call(request: CallRequest): Promise<CallReply> {
-    const life = this.#life;
-    if (life.kind !== "up") throw MoonportError.of("node_unreachable", `${this.name} is not up`);
-    const calling = this.#world.running().then(() => life.node.call(request));
-    return Promise.race([calling, life.died]);
+  call(request: CallRequest): Promise<CallReply> {
+    return this.ask((node) => node.call(request));
   }
 
-  /** Ends orderly: drains, and gives its session up. */
-  async stop(): Promise<void> {
-    const { node } = this;
-    await node.stop();
+  /** As {@link call}, whatever is asked. */
+  async ask<T>(what: (node: FleetNode) => Promise<T>): Promise<T> {
+    const life = this.#life;
+    if (life.kind !== "up") throw MoonportError.of("node_unreachable", `${this.name} is not up`);
+    const asking = this.#world.running().then(() => what(life.node));
+    return Promise.race([asking, life.died]);
+  }
+
+  /** As a client that is connected to this node, which nobody tells when it dies. @throws MoonportError as {@link call} */
+  subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
+    return this.#connected(sink, (node, heard) => node.subscribe(request, heard));
+  }
+
+  /** As {@link subscribe}. */
+  view(request: ViewRequest, sink: Sink): Promise<Subscription> {
+    return this.#connected(sink, (node, heard) => node.view(request, heard));
+  }
+
+  async #connected(sink: Sink, begin: (node: FleetNode, heard: Sink) => Promise<Subscription>): Promise<Subscription> {
+    const life = this.#life;
+    if (life.kind !== "up") throw MoonportError.of("node_unreachable", `${this.name} is not up`);
+    const heard: Sink = {
+      deliver: (delivery) => {
+        if (this.#life === life) sink.deliver(delivery);
+      },
+      room: () => sink.room(),
+      isFull: () => sink.isFull(),
+    };
+    const beginning = this.#world.running().then(() => begin(life.node, heard));
+    const subscription = await Promise.race([beginning, life.died]);
+    return {
+      get after() {
+        return subscription.after;
+      },
+      close: () => {
+        if (this.#life === life) subscription.close();
+      },
+    };
+  }
+
+  /**
+   * Ends orderly: drains, and gives its session up.
+   * @returns how many timers it left behind. @throws MoonportError `node_unreachable` unless it is up, `outcome_unknown` if it dies meanwhile
+   */
+  async stop(): Promise<number> {
+    const life = this.#life;
+    if (life.kind !== "up") throw MoonportError.of("node_unreachable", `${this.name} is not up`);
+    await Promise.race([life.node.stop(), life.died]);
     await this.bucket.stop();
+    // Whoever waited for the bucket has to hear that first.
+    await new Promise<void>((resolve) => void this.#fleet.time.soon(resolve));
+    const { timersLeft } = this.#world;
     this.#fleet.network.kill(this.name);
     this.#endLife();
     this.#world = this.#world.crash(this.#drawSeed());
+    return timersLeft;
   }
 
-  crash({ power = false }: CrashOptions = {}): void {
+  crash({ power = false, disk = false }: CrashOptions = {}): void {
     if (this.#life.kind === "down") return;
-    this.#fleet.network.kill(this.name, { silently: power });
-    this.#world = power ? this.#world.powerCut(this.#drawSeed()) : this.#world.crash(this.#drawSeed());
+    this.#fleet.network.kill(this.name, { silently: power || disk });
+    this.#world = this.#nextWorld(power, disk);
     this.#endLife();
+  }
+
+  #nextWorld(power: boolean, disk: boolean): VirtualWorld {
+    if (disk) return this.#world.loseDisk(this.#drawSeed());
+    return power ? this.#world.powerCut(this.#drawSeed()) : this.#world.crash(this.#drawSeed());
   }
 
   /** As SIGSTOP. */
@@ -221,9 +282,9 @@ export class SimulatedNode {
     this.#world.stopProcess();
   }
 
-  /** As SIGCONT. */
-  resume(): void {
-    this.#world.continueProcess();
+  /** As SIGCONT. @param first what came meanwhile may be seen before the clock is looked at */
+  resume(first?: "in_order" | "arrivals"): void {
+    this.#world.continueProcess(first);
   }
 
   discard(): void {

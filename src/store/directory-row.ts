@@ -113,6 +113,12 @@ export class DirectoryRow {
     this.hasChanged = true;
   }
 
+  /** The row stands as it is, from `seq` on. In a transaction. */
+  standsAt(seq: number): void {
+    const { state, encoded } = this.#current();
+    if (encoded !== undefined) this.#write({ state: { ...state, seq }, encoded });
+  }
+
   /** Takes the row away, as destroying the object does. */
   clear(): void {
     if (!this.#tables.has("_mp_row") || this.#current() === NONE) return;

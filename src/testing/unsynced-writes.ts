@@ -133,6 +133,17 @@ export class UnsyncedWrites {
     for (const change of this.#names.slice(kept).reverse()) change.undo(root);
   }
 
+  /** What a cut at this moment leaves at the worst: nothing that no sync has reached. @param bytes as they stand in the file */
+  atWorst(file: string, bytes: Uint8Array): Uint8Array {
+    const account = this.#files.get(file);
+    if (account === undefined) return bytes;
+    const after = Buffer.alloc(account.lastingBytes);
+    after.set(bytes.subarray(0, after.length));
+    // Oldest last: what is under a sync stood there before what was written since.
+    for (const sectors of [account.written, account.syncing, account.dropped]) putBack(after, sectors);
+    return after;
+  }
+
   #account(file: string): FileAccount {
     const account = this.#files.get(file);
     if (account === undefined) throw new Error(`${file} was not opened for writing`);
@@ -146,6 +157,14 @@ function contentOf(handle: FileHandle, sector: number, sizeBytes: number): Uint8
   const bytes = new Uint8Array(Math.min(SECTOR_BYTES, sizeBytes - from));
   handle.read(bytes, 0, bytes.length, from);
   return bytes;
+}
+
+function putBack(after: Buffer, sectors: Sectors): void {
+  for (const [sector, onDisk] of sectors) {
+    const place = after.subarray(sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES);
+    place.fill(0);
+    place.set(onDisk.subarray(0, place.length));
+  }
 }
 
 function cutFile(file: string, account: FileAccount, random: SeededRandom): void {

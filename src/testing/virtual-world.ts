@@ -39,6 +39,11 @@ export interface VirtualWorldOptions {
   readonly diskSyncMs?: number;
 }
 
+interface Waiting {
+  readonly run: () => void;
+  readonly isTimer: boolean;
+}
+
 const DEFAULT_WALL_MS = Date.UTC(2026, 0, 1);
 
 export class VirtualWorld implements World {
@@ -49,13 +54,16 @@ export class VirtualWorld implements World {
   readonly log: Logger;
   /** Steps of the wall clock, milliseconds; a test may change it at any time. */
   wallOffsetMs = 0;
+  /** How far the monotonic clock has leapt ahead, milliseconds; it never goes back. Timers that are set fall due as they would. */
+  leapMs = 0;
   /** Passes at each look at the monotonic clock, as if running code took time: long Lua calls then come in slices. */
   lookCostMs = 0;
   readonly #options: VirtualWorldOptions;
   readonly #unsynced: UnsyncedWrites;
   #revoked = false;
-  /** What waits for the process to go on, while it is stopped. */
-  #stopped: { readonly timers: (() => void)[]; readonly answers: (() => void)[] } | undefined;
+  #timersLeft = 0;
+  /** What waits for the process to go on, while it is stopped, in the order in which it fell due or came. */
+  #stopped: Waiting[] | undefined;
 
   constructor(options: VirtualWorldOptions, unsynced = new UnsyncedWrites()) {
     this.#options = options;
@@ -63,11 +71,11 @@ export class VirtualWorld implements World {
     const { time } = options;
     const live = (): void => this.#assertLive();
     const { monotonicRate = 1 } = options;
-    const guarded = (run: () => void): (() => void) => {
+    const guarded = (run: () => void, isTimer: boolean): (() => void) => {
       const whenRunning = (): void => {
         if (this.#revoked) return;
         if (this.#stopped === undefined) run();
-        else this.#stopped.timers.push(whenRunning);
+        else this.#stopped.push({ run: whenRunning, isTimer });
       };
       return whenRunning;
     };
@@ -79,17 +87,17 @@ export class VirtualWorld implements World {
       monotonicMs: () => {
         live();
         if (this.lookCostMs > 0) time.pass(this.lookCostMs);
-        return time.nowMs * monotonicRate;
+        return time.nowMs * monotonicRate + this.leapMs;
       },
     };
     this.timers = {
       after: (delayMs, run) => {
         live();
-        return this.#cancellable((callback) => time.after(delayMs / monotonicRate, guarded(callback)), run);
+        return this.#cancellable((callback) => time.after(delayMs / monotonicRate, guarded(callback, true)), run);
       },
       soon: (run) => {
         live();
-        return this.#cancellable((callback) => time.soon(guarded(callback)), run);
+        return this.#cancellable((callback) => time.soon(guarded(callback, false)), run);
       },
     };
     const random = new SeededRandom(options.seed ?? 1);
@@ -111,25 +119,27 @@ export class VirtualWorld implements World {
 
   /** Stops the process, as SIGSTOP does: clocks go on, what falls due waits. Idempotent. */
   stopProcess(): void {
-    this.#stopped ??= { timers: [], answers: [] };
+    this.#stopped ??= [];
   }
 
-  /**
-   * It goes on, and runs what has waited.
-   * @param first a process that was stopped while it waited for answers takes those before it looks at its timers
-   */
-  continueProcess(first: "timers" | "answers" = "timers"): void {
-    const { timers, answers } = this.#stopped ?? { timers: [], answers: [] };
+  /** It goes on, and runs what has fallen due. @param first what came from outside may be seen before the timers are */
+  continueProcess(first: "in_order" | "arrivals" = "in_order"): void {
+    const waiting = this.#stopped ?? [];
     this.#stopped = undefined;
-    const waiting = first === "timers" ? [...timers, ...answers] : [...answers, ...timers];
-    for (const run of waiting) this.#options.time.soon(run);
+    if (first === "arrivals") waiting.sort((one, other) => Number(one.isTimer) - Number(other.isTimer));
+    for (const { run } of waiting) this.#options.time.soon(run);
   }
 
   /** Resolves when the process runs: for answers that come to it from outside. */
   async running(): Promise<void> {
     for (let stopped = this.#stopped; stopped !== undefined; stopped = this.#stopped) {
-      await new Promise<void>((resolve) => void stopped?.answers.push(resolve));
+      await new Promise<void>((resolve) => void stopped?.push({ run: resolve, isTimer: false }));
     }
+  }
+
+  /** Set, and neither cancelled nor run: none when a process has stopped in order. */
+  get timersLeft(): number {
+    return this.#timersLeft;
   }
 
   get isStopped(): boolean {
@@ -154,6 +164,20 @@ export class VirtualWorld implements World {
     return new VirtualWorld({ ...this.#options, root, seed });
   }
 
+  /** As {@link crash}, and the disk is lost with all that was on it. */
+  loseDisk(seed = (this.#options.seed ?? 1) + 1): VirtualWorld {
+    const root = this.#handOver();
+    fs.rmSync(root, { recursive: true, force: true });
+    fs.mkdirSync(root);
+    return new VirtualWorld({ ...this.#options, root, seed });
+  }
+
+  /** What a power cut at this moment leaves of a file at the worst; undefined where it does not stand. Also of a world that is gone. */
+  atWorst(file: string): Uint8Array | undefined {
+    const absolute = path.join(this.#options.root, file);
+    return fs.existsSync(absolute) ? this.#unsynced.atWorst(file, fs.readFileSync(absolute)) : undefined;
+  }
+
   /** Ends this world for good: as {@link crash}, with nothing after it. The folder is removed. */
   revoke(): void {
     this.#revoked = true;
@@ -163,14 +187,20 @@ export class VirtualWorld implements World {
 
   /** Also when it has fallen due and waits for the process to go on. */
   #cancellable(plan: (callback: () => void) => Timer, run: () => void): Timer {
-    let isCancelled = false;
+    let isOver = false;
+    this.#timersLeft++;
+    const end = (): boolean => {
+      if (isOver) return false;
+      isOver = true;
+      this.#timersLeft--;
+      return true;
+    };
     const timer = plan(() => {
-      if (!isCancelled) run();
+      if (end()) run();
     });
     return {
       cancel: () => {
-        isCancelled = true;
-        timer.cancel();
+        if (end()) timer.cancel();
       },
     };
   }

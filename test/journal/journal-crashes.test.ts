@@ -298,7 +298,7 @@ describe("a journal", () => {
         for (const one of steps) await run.take(one);
         await run.finish();
       }),
-      { numRuns: Number(process.env.JOURNAL_RUNS ?? 150), endOnFailure: false },
+      { numRuns: Number(process.env.MOONPORT_JOURNAL_RUNS ?? 150), endOnFailure: false },
     );
   });
 });

@@ -224,7 +224,7 @@ describe("a journal among owners and claimers", () => {
         for (const one of steps) await fleet.take(one);
         await fleet.finish();
       }),
-      { numRuns: Number(process.env.JOURNAL_RUNS ?? 150) },
+      { numRuns: Number(process.env.MOONPORT_JOURNAL_RUNS ?? 150) },
     );
   });
 });

@@ -107,6 +107,24 @@ describe("an object that is not known (J6)", () => {
     expect(readings.length).toBe(1);
   });
 
+  it("stays known while those who waited for its record are answered: what a reading brings is used once", async () => {
+    const readings: Deferred<number>[] = [];
+    const { journal, time } = await begin({ JOURNAL_OBJECTS_MAX: 1 }, async (object) => {
+      if (object === B) return 0;
+      readings.push(deferred<number>());
+      return (readings.at(-1) as Deferred<number>).promise;
+    });
+    await time.until(journal.append(B, entry(1, 0, 0, 1)));
+    const asked = Promise.all([
+      journal.promise(A, { epoch: 3, journal: journal.id }),
+      journal.promise(A, { epoch: 5, journal: journal.id }),
+      journal.append(A, entry(4, 0, 0, 1)),
+    ]);
+    await time.settle();
+    readings[0]?.resolve(3);
+    expect((await time.until(asked)).map(({ kind }) => kind)).toEqual(["promised", "promised", "refused"]);
+  });
+
   it("word of its coverage is passed over", async () => {
     const { journal, time } = await begin();
     expect(await time.until(journal.notice(A, { epoch: 1, covered: 5 }))).toBeUndefined();
@@ -166,10 +184,13 @@ describe("an object that is not known (J6)", () => {
   it("leaves no hole behind when it is forgotten and the first of its files is deleted", async () => {
     const life = await begin({ JOURNAL_OBJECTS_MAX: 1 });
     const { journal, time } = life;
-    await time.until(journal.append(A, entry(1, 0, 0, 1, 1_500)));
-    await time.until(journal.append(A, entry(1, 0, 1, 2, 1_500)));
-    // Covered without a sync, and then forgotten for others.
+    await time.until(journal.append(A, entry(1, 0, 0, 1, 700)));
+    await time.until(journal.append(B, entry(1, 0, 0, 1, 700)));
+    await time.until(journal.append(A, entry(1, 0, 1, 2, 700)));
+    const { syncs } = journal;
     await time.until(journal.notice(A, { epoch: 1, covered: 2 }));
+    expect(journal.syncs).toBe(syncs);
+    // It is forgotten for others before a sync records what is covered.
     for (let index = 0; life.fileNames().includes("0000000001.journal"); index++) {
       await time.until(journal.append(`app/Counter/${index}`, entry(1, 0, 0, 1, 400)));
       await time.until(journal.notice(`app/Counter/${index}`, { epoch: 1, covered: 1 }));
@@ -177,6 +198,26 @@ describe("an object that is not known (J6)", () => {
     expect(life.fileNames()).toContain("0000000002.journal");
     life.end("power cut");
     await life.open();
+  });
+});
+
+describe("coverage that no answer waited for", () => {
+  it("is recorded before the first of an object's files is deleted, however much of it there is", async () => {
+    const life = await begin({
+      JOURNAL_FILE_BYTES: 500_000,
+      JOURNAL_BYTES_MAX: 10_000_000,
+      JOURNAL_OBJECTS_MAX: 10_000,
+    });
+    const { journal, time } = life;
+    const others = Array.from({ length: 5_000 }, (_, index) => `app/Counter/${index}`);
+    await time.until(Promise.all([...others, A].map((object) => journal.append(object, entry(1, 0, 0, 1, 40)))));
+    await time.until(journal.append(A, entry(1, 0, 1, 2, 480_000)));
+    expect(life.fileNames().length).toBe(2);
+    for (const object of [...others, A]) void journal.notice(object, { epoch: 1, covered: object === A ? 2 : 1 });
+    while (life.fileNames().includes("0000000001.journal")) await time.settleOnce();
+    life.end("power cut");
+    await life.open();
+    expect(life.journal.tails()).toEqual([]);
   });
 });
 
@@ -195,31 +236,32 @@ describe("a promise", () => {
 
   it("of a long tail gives way to others, and still hands it over whole when it is covered and deleted meanwhile", async () => {
     const life = await begin({
-      JOURNAL_FILE_BYTES: 1_000_000,
+      JOURNAL_FILE_BYTES: 3_000_000,
       JOURNAL_BYTES_MAX: 100_000_000,
-      JOURNAL_QUEUE_BYTES_MAX: 1e8,
+      JOURNAL_QUEUE_BYTES_MAX: 100_000_000,
     });
     const { journal, time } = life;
-    for (let seq = 0; seq < 120; seq++) await time.until(journal.append(A, entry(1, 0, seq, seq + 1, 100_000)));
+    const entries = 250;
+    await time.until(
+      Promise.all(Array.from({ length: entries }, (_, seq) => journal.append(A, entry(1, 0, seq, seq + 1, 100_000)))),
+    );
     const asked = journal.promise(A, { epoch: 2, journal: journal.id });
-    // Its sync, and one step of reading.
+    // Its sync, and the first step of reading.
     for (let turn = 0; turn < 3; turn++) await time.settleOnce();
-    const files = life.fileNames();
+    const before = life.fileNames().length;
     let isAnswered = false;
     void asked.then(() => {
       isAnswered = true;
     });
-    const removed = () => files.filter((name) => !life.fileNames().includes(name));
-    const covered = time.until(journal.notice(A, { epoch: 2, covered: 120 }));
-    for (let turn = 0; removed().length === 0; turn++) {
-      expect(turn).toBeLessThan(10);
-      expect(isAnswered).toBe(false);
-      await time.settleOnce();
-    }
-    await covered;
-    const { entries } = tailOf(await time.until(asked));
-    expect([...entries].map(({ payload }) => [payload.length, payload[0], payload[99_999]])).toEqual(
-      Array.from({ length: 120 }, (_, index) => [100_000, index + 1, index + 1]),
+    const covered = journal.notice(A, { epoch: 2, covered: entries });
+    // Deleting outruns reading by now.
+    for (let turn = 0; turn < 14; turn++) await time.settleOnce();
+    expect(life.fileNames().length).toBeLessThan(before - 4);
+    expect(isAnswered).toBe(false);
+    await time.until(covered);
+    const tail = tailOf(await time.until(asked));
+    expect([...tail.entries].map(({ payload }) => [payload.length, payload[0], payload[99_999]])).toEqual(
+      Array.from({ length: entries }, (_, index) => [100_000, (index + 1) % 256, (index + 1) % 256]),
     );
   });
 
@@ -284,6 +326,12 @@ describe("files", () => {
     await time.settle();
     await next();
     expect(journal.bytes).toBeLessThan(4_000);
+  });
+
+  it("are so small against all of it that one can go before the journal is full", () => {
+    expect(() => resolveSettings({ JOURNAL_FILE_BYTES: 1024 * 1024, JOURNAL_BYTES_MAX: 2 * 1024 * 1024 })).toThrow(
+      /at most a quarter/,
+    );
   });
 
   it("more than may wait for the disk is refused", async () => {

@@ -1,6 +1,7 @@
 /** Bounds, pauses and silence: what a link does when the other side is slow, dead, or back under another name. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { MoonportError } from "../../src/errors.js";
+import { ItemQueue } from "../../src/item-queue.js";
 import type { Channel } from "../../src/links/contract.js";
 import type { Links } from "../../src/links/links.js";
 import { deferred } from "../../src/world/deferred.js";
@@ -63,6 +64,30 @@ it("a node answers link_full to one that asks for more than it may have under wa
   void outcome(one.links.request(two, "wait", null));
   expect(await outcome(stage.until(one.links.request(two, "wait", null)))).toBe("link_full");
 });
+
+it.each(["one", "two"])(
+  "streams leave half of LINK_REQUESTS_MAX to requests, at whichever end it is: %s",
+  async (small) => {
+    const set = { LINK_REQUESTS_MAX: 4 };
+    const one = await stage.node("one", { ...(small === "one" && { set }) });
+    const two = await stage.node("two", {
+      ...(small === "two" && { set }),
+      prepare: (links) => {
+        links.handle("echo", (body) => body);
+        links.handleStream("wait", () => new ItemQueue(1, () => {}));
+      },
+    });
+    const open = (): AsyncIterator<unknown> => one.links.openStream(two, "wait", null)[Symbol.asyncIterator]();
+    const streams = [open(), open()];
+    for (const stream of streams) void outcome(stream.next());
+    expect(await outcome(stage.until(open().next()))).toBe("link_full");
+    expect(await stage.until(one.links.request(two, "echo", 1))).toBe(1);
+    await streams[0]?.return?.();
+    await stage.time.advance(10);
+    const third = outcome(open().next());
+    expect(await stage.until(Promise.race([third, stage.time.advance(100)]))).toBe(undefined);
+  },
+);
 
 it("LINK_BUFFER_BYTES_MAX bounds what waits for a link to be made, and what waits on one that moves nothing", async () => {
   const set = { LINK_BUFFER_BYTES_MAX: 2 ** 20 };

@@ -169,7 +169,7 @@ export class Process {
     this.world.stopProcess();
   }
 
-  continueProcess(first: "timers" | "answers" = "timers"): void {
+  continueProcess(first: "in_order" | "arrivals" = "in_order"): void {
     if (this.isAlive) this.world.continueProcess(first);
   }
 

@@ -23,7 +23,7 @@ const fault: fc.Arbitrary<Fault> = fc.oneof(
 );
 
 type Event =
-  | { readonly kind: "pause"; readonly node: number; readonly forMs: number; readonly first: "timers" | "answers" }
+  | { readonly kind: "pause"; readonly node: number; readonly forMs: number; readonly first: "in_order" | "arrivals" }
   | { readonly kind: "storm"; readonly node: number; readonly forMs: number }
   | { readonly kind: "outage"; readonly node: number; readonly forMs: number }
   | { readonly kind: "hang"; readonly node: number; readonly forMs: number; readonly point: "before" | "after" }
@@ -43,7 +43,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
       kind: fc.constant("pause" as const),
       node,
       forMs: duration,
-      first: fc.constantFrom("timers" as const, "answers" as const),
+      first: fc.constantFrom("in_order" as const, "arrivals" as const),
     }),
   },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant("storm" as const), node, forMs: fc.nat(10 * TTL) }) },

@@ -57,6 +57,41 @@ describe("the members of a fleet", () => {
   });
 });
 
+describe("what clients may know", () => {
+  it("of where a node answers reaches the others with its next renewal, and stays after a lapse", async () => {
+    const [fleet, a, b] = await fleetOf("a", "b");
+    b.members?.serveClientsAt("http://127.0.0.1:7070");
+    expect(b.members?.self.clientAddress).toBe("http://127.0.0.1:7070");
+    const addressSeen = (): string | undefined => a.members?.member("b")?.clientAddress;
+    expect(addressSeen()).toBeUndefined();
+    await fleet.time.advance(POLL + STEP);
+    expect(addressSeen()).toBe("http://127.0.0.1:7070");
+    expect(a.toldOf("ended")).toEqual([]);
+    b.bucket.faults.failNext(1_000, { kind: "refused" }, CHANGING_OPERATIONS);
+    await fleet.time.advance(2 * TTL);
+    expect(b.members?.whyInvalid()).toMatch(/no renewal/);
+    b.bucket.faults.clear();
+    await fleet.time.advance(2 * TTL);
+    expect([b.members?.whyInvalid(), addressSeen()]).toEqual([undefined, "http://127.0.0.1:7070"]);
+    await fleet.stop();
+  });
+
+  it("is also who died, until their records go", async () => {
+    const [fleet, a, b] = await fleetOf("a", "b");
+    const seen = () => a.members?.seen().map(({ record, standing }) => [record.node, standing]);
+    b.kill();
+    await fleet.time.advance(2 * TTL);
+    expect(seen()).toEqual([
+      ["a", "live"],
+      ["b", "dead"],
+    ]);
+    await fleet.start({ name: "b" });
+    await fleet.time.advance(POLL + STEP);
+    expect(seen()?.[1]).toEqual(["b", "live"]);
+    await fleet.stop();
+  });
+});
+
 describe("a node that dies", () => {
   it("is found within ttl + margin and a reading", async () => {
     const [fleet, a, b] = await fleetOf("a", "b");
@@ -249,7 +284,7 @@ describe("a session", () => {
     // The renewal lands, and its answer is there before the process looks at anything else.
     hold.release();
     await fleet.time.advance(50);
-    a.world.continueProcess("answers");
+    a.world.continueProcess("arrivals");
     await fleet.time.settle();
     expect(a.session === session ? a.members?.isValid() : false).toBe(false);
     await fleet.time.advance(POLL + STEP);

@@ -3,7 +3,7 @@
  * the states that were seen remembered as Lowe 2017 does). Operations of unknown outcome may stand anywhere after their
  * beginning, or nowhere.
  */
-import type { Recorded } from "./history.js";
+import type { Ended, Operation, Recorded } from "./history.js";
 
 interface Step {
   readonly one: Recorded;
@@ -14,16 +14,27 @@ interface Step {
 const STATES_MAX = 2_000_000;
 
 export function checkRegister(history: readonly Recorded[]): readonly string[] {
-  return search(history, (state, { operation, ended }) => {
+  // A write that may not have happened, and whose value nobody read, explains nothing: it need not have happened.
+  const read = new Set(history.flatMap(({ operation, ended }) => (isRead(operation, ended) ? [ended.value] : [])));
+  const telling = history.filter(
+    ({ operation, ended }) => ended.kind !== "unknown" || operation.kind !== "write" || read.has(operation.value),
+  );
+  return search(telling, (state, { operation, ended }) => {
     if (operation.kind === "write") return operation.value;
+    if (operation.kind === "destroy") return 0;
     if (operation.kind === "read") return ended.kind === "ok" && ended.value !== state ? undefined : state;
     return undefined;
   });
 }
 
+function isRead(operation: Operation, ended: Ended): ended is Extract<Ended, { kind: "ok" }> {
+  return operation.kind === "read" && ended.kind === "ok";
+}
+
 export function checkCounter(history: readonly Recorded[]): readonly string[] {
   return search(history, (state, { operation, ended }) => {
     if (operation.kind === "read") return ended.kind === "ok" && ended.value !== state ? undefined : state;
+    if (operation.kind === "destroy") return 0;
     if (operation.kind !== "add") return undefined;
     const next = state + operation.amount;
     return ended.kind === "ok" && ended.value !== next ? undefined : next;

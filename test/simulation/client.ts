@@ -1,15 +1,16 @@
 /**
- * A client in a simulation: it calls through any node, repeats a call with its id while that is safe, and records what it
- * asked and heard. What it cannot know it says to be unknown.
+ * A client in a simulation: it calls through any node, repeats what may be repeated, and records what it asked and heard. What
+ * it cannot know it says to be unknown.
  */
 import { asMoonportError } from "../../src/errors.js";
-import { identityOf, type ObjectIdentity } from "../../src/identity.js";
+import type { ObjectIdentity } from "../../src/identity.js";
 import type { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
 import type { SeededRandom } from "../../src/testing/seeded-random.js";
 import type { PlainValue } from "../../src/values.js";
 import type { World } from "../../src/world/world.js";
 import { sleep, uuidv7 } from "../../src/world/world.js";
 import type { Ended, History, Operation } from "./history.js";
+import { identityOfPath } from "./restored.js";
 
 export interface ClientParts {
   readonly fleet: SimulatedFleet;
@@ -18,6 +19,8 @@ export interface ClientParts {
   readonly random: SeededRandom;
   readonly history: History;
   readonly client: number;
+  /** Whether calls carry ids, so that one whose outcome is unknown may be repeated. */
+  readonly hasCallIds: boolean;
 }
 
 const TIMEOUT_MS = 4_000;
@@ -37,6 +40,7 @@ const NOTHING_HAPPENED = new Set([
   "not_durable_yet",
   "bucket_failed",
   "link_full",
+  "object_not_found",
 ]);
 
 export class SimulatedClient {
@@ -56,10 +60,11 @@ export class SimulatedClient {
   }
 
   async #tries(object: ObjectIdentity, operation: Operation, through: string | undefined): Promise<Ended> {
-    const { world, fleet, random } = this.#parts;
+    const { world, fleet, random, hasCallIds } = this.#parts;
     const callId = uuidv7(world);
     const untilMs = fleet.time.nowMs + TIMEOUT_MS * 2;
     const isReading = operation.kind === "list" || operation.kind === "read";
+    const isRepeatable = isReading || (hasCallIds && operation.kind !== "destroy");
     let mayHaveHappened = false;
     for (;;) {
       try {
@@ -68,9 +73,8 @@ export class SimulatedClient {
       } catch (thrown) {
         const error = asMoonportError(thrown);
         if (!NOTHING_HAPPENED.has(error.code) && !isReading) mayHaveHappened = true;
-        if (!error.retryable && error.code !== "outcome_unknown") {
-          return { kind: mayHaveHappened ? "unknown" : "failed", code: `${error.code}: ${error.message}` };
-        }
+        const isFinal = (!error.retryable && error.code !== "outcome_unknown") || (mayHaveHappened && !isRepeatable);
+        if (isFinal) return { kind: mayHaveHappened ? "unknown" : "failed", code: `${error.code}: ${error.message}` };
         if (fleet.time.nowMs >= untilMs) return { kind: mayHaveHappened ? "unknown" : "failed", code: error.code };
       }
       await sleep(world, 10 + random.below(200));
@@ -83,15 +87,19 @@ export class SimulatedClient {
     callId: string,
     through: string | undefined,
   ): Promise<PlainValue> {
-    const { fleet, random } = this.#parts;
+    const { fleet, random, hasCallIds } = this.#parts;
     const names = [...fleet.nodes.keys()];
     const node = fleet.node(through ?? (names[random.below(names.length)] as string));
+    if (operation.kind === "destroy") {
+      await node.ask((api) => api.destroy(object));
+      return null;
+    }
     const { value } = await node.call({
       object,
       method: METHODS[operation.kind],
       args: argsOf(operation),
       caller: { kind: "client" },
-      callId,
+      ...(hasCallIds && { callId }),
       timeoutMs: TIMEOUT_MS,
     });
     return value;
@@ -107,11 +115,7 @@ function argsOf(operation: Operation): PlainValue[] {
       return [operation.amount];
     case "list":
     case "read":
+    case "destroy":
       return [];
   }
-}
-
-function identityOfPath(object: string): ObjectIdentity {
-  const [className = "", key = ""] = object.split("/");
-  return identityOf("default", className, key);
 }

@@ -5,7 +5,8 @@ export type Operation =
   | { readonly kind: "list" }
   | { readonly kind: "write"; readonly value: number }
   | { readonly kind: "read" }
-  | { readonly kind: "add"; readonly amount: number };
+  | { readonly kind: "add"; readonly amount: number }
+  | { readonly kind: "destroy" };
 
 export type Ended =
   | { readonly kind: "ok"; readonly value: unknown }

@@ -1,6 +1,7 @@
 /** `npm run sim`: simulations by hand. */
 import { Command, InvalidArgumentError } from "commander";
-import { type SimulationResult, simulate, WORKLOADS, type Workload } from "./simulate.js";
+import { WORKLOADS, type Workload } from "./plan.js";
+import { type SimulationResult, simulate } from "./simulate.js";
 
 const whole = (text: string): number => {
   const number = Number(text);
@@ -19,6 +20,8 @@ interface Flags {
   readonly nodes?: number;
   readonly workload?: Workload;
   readonly objects?: number;
+  readonly watchers?: number;
+  readonly first?: boolean;
   readonly trace?: boolean;
 }
 
@@ -29,6 +32,8 @@ const program = new Command("sim")
   .option("--nodes <n>", "nodes; default by seed", whole)
   .option("--objects <n>", "objects; default by seed", whole)
   .option("--workload <name>", `${WORKLOADS.join(", ")}; default by seed`)
+  .option("--watchers <n>", "who watch lists; default by seed", whole)
+  .option("--first", "as the first simulations were")
   .option("--trace", "print everything that happens");
 program.parse();
 const flags = program.opts<Flags>();
@@ -40,9 +45,13 @@ const startedMs = performance.now();
 for (let seed = from; seed <= to; seed++) {
   const result = await simulate({
     seed,
-    ...(flags.nodes !== undefined && { nodes: flags.nodes }),
-    ...(flags.workload !== undefined && { workload: flags.workload }),
-    ...(flags.objects !== undefined && { objects: flags.objects }),
+    plan: {
+      ...(flags.nodes !== undefined && { nodes: flags.nodes }),
+      ...(flags.workload !== undefined && { workload: flags.workload }),
+      ...(flags.objects !== undefined && { objects: flags.objects }),
+      ...(flags.watchers !== undefined && { watchers: flags.watchers }),
+    },
+    isVaried: flags.first !== true,
     ...(flags.trace && { trace: (line: string) => console.log(line) }),
   });
   tally(result);
@@ -62,10 +71,11 @@ function tally(result: SimulationResult): void {
   unknown += result.unknown;
   virtualMs += result.virtualMs;
   if (result.violations.length === 0 && flags.seeds !== undefined) return;
-  const { seed, nodes, workload, hash } = result;
+  const { seed, hash } = result;
+  const { nodes, workload } = result.plan;
   console.log(
     `seed ${seed}: ${nodes} nodes, ${workload}, ${result.acknowledged} ok, ${result.unknown} unknown, ${result.failed} failed, ${hash.slice(0, 12)}`,
   );
-  for (const violation of result.violations.slice(0, 6)) console.log(`  ${violation}`);
+  for (const { check, what } of result.violations.slice(0, 6)) console.log(`  ${check}: ${what}`);
   if (result.violations.length > 0) violated++;
 }

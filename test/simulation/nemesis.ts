@@ -1,53 +1,22 @@
-/** What goes wrong in a simulation, drawn from its seed, and how often each kind did. */
+/** What goes wrong in a simulation, as its plan says, drawn from its seed, and how often each kind did. */
 import type { Fault } from "../../src/bucket/memory-faults.js";
+import { BUCKET_OPERATIONS } from "../../src/bucket/memory-faults.js";
 import type { SimulatedFleet, SimulatedNode } from "../../src/simulation/simulated-fleet.js";
 import type { SeededRandom } from "../../src/testing/seeded-random.js";
 import { sleep, type World } from "../../src/world/world.js";
-
-export type FaultKind =
-  | "crash"
-  | "power_cut"
-  | "crash_between_steps"
-  | "pause"
-  | "cut"
-  | "cut_one_way"
-  | "partition"
-  | "reset"
-  | "slow_link"
-  | "bucket_refuses"
-  | "bucket_loses_requests"
-  | "bucket_loses_answers"
-  | "bucket_lands_late"
-  | "bucket_gone"
-  | "wall_clock_step"
-  | "stop";
-
-export const FAULT_WEIGHTS: Readonly<Record<FaultKind, number>> = {
-  crash: 3,
-  power_cut: 3,
-  crash_between_steps: 6,
-  pause: 3,
-  cut: 2,
-  cut_one_way: 3,
-  partition: 1,
-  reset: 2,
-  slow_link: 2,
-  bucket_refuses: 2,
-  bucket_loses_requests: 2,
-  bucket_loses_answers: 3,
-  bucket_lands_late: 3,
-  bucket_gone: 1,
-  wall_clock_step: 1,
-  stop: 1,
-};
+import type { DiskLosses } from "./disk-losses.js";
+import { FAULT_KINDS, type FaultKind, type Plan } from "./plan.js";
 
 export interface NemesisParts {
   readonly fleet: SimulatedFleet;
+  readonly diskLosses: DiskLosses;
   readonly world: World;
+  readonly plan: Plan;
+  /** When it strikes. */
   readonly random: SeededRandom;
+  /** All else about one strike, by its number: so that one that is left out changes no other. */
+  readonly randomOf: (strike: number) => SeededRandom;
   readonly tell: (what: string) => void;
-  /** Kinds that are left out. */
-  readonly without?: readonly FaultKind[];
 }
 
 const STEPS_MAX = 400;
@@ -55,17 +24,24 @@ const STEPS_MAX = 400;
 export class Nemesis {
   readonly counts = new Map<FaultKind, number>();
   readonly #parts: NemesisParts;
+  #strikes = 0;
+  readonly #stopping = new Set<Promise<void>>();
   #isOver = false;
 
   constructor(parts: NemesisParts) {
     this.#parts = parts;
   }
 
+  /** So far, those that were skipped included. */
+  get strikes(): number {
+    return this.#strikes;
+  }
+
   /** @param untilMs of virtual time */
   async run(untilMs: number): Promise<void> {
-    const { fleet, random, world } = this.#parts;
+    const { fleet, random, world, plan } = this.#parts;
     while (fleet.time.nowMs < untilMs) {
-      await sleep(world, 50 + random.below(1_500));
+      await sleep(world, 50 + random.below(plan.strikeMs));
       if (fleet.time.nowMs < untilMs) this.#strike();
     }
   }
@@ -73,13 +49,17 @@ export class Nemesis {
   /** Everything is well again: what is down starts, what is stopped goes on. */
   async heal(): Promise<void> {
     this.#isOver = true;
-    const { fleet } = this.#parts;
+    const { fleet, plan } = this.#parts;
     fleet.network.heal();
     for (const node of fleet.nodes.values()) {
       node.bucket.faults.clear();
-      node.resume();
+      node.resume(plan.resume);
       for (const other of fleet.nodes.keys()) if (other !== node.name) fleet.network.slow(node.name, other, undefined);
     }
+    // Whom a leaping clock made believe that others are dead believes it until they have other sessions.
+    if (this.counts.has("clock_leap")) for (const node of fleet.nodes.values()) node.crash();
+    // One that still stops is up until it has.
+    await Promise.all(this.#stopping);
     await Promise.all([...fleet.nodes.values()].map((node) => this.#bringUp(node)));
   }
 
@@ -94,35 +74,44 @@ export class Nemesis {
   }
 
   #strike(): void {
-    const { without = [] } = this.#parts;
-    const kinds = (Object.keys(FAULT_WEIGHTS) as FaultKind[]).filter((kind) => !without.includes(kind));
-    let draw = this.#parts.random.fraction() * kinds.reduce((sum, kind) => sum + FAULT_WEIGHTS[kind], 0);
+    const { plan, randomOf } = this.#parts;
+    const strike = this.#strikes++;
+    const random = randomOf(strike);
+    const weightOf = (kind: FaultKind): number => plan.faults[kind] ?? 0;
+    let draw = random.fraction() * FAULT_KINDS.reduce((sum, kind) => sum + weightOf(kind), 0);
     const isDrawn = (kind: FaultKind): boolean => {
-      draw -= FAULT_WEIGHTS[kind];
+      draw -= weightOf(kind);
       return draw < 0;
     };
-    const kind = kinds.find(isDrawn) ?? "crash";
+    const kind = FAULT_KINDS.find(isDrawn);
+    if (kind === undefined || plan.skipped.includes(strike)) return;
+    const node = this.#someNode(random);
+    if (kind === "disk_lost" && !this.#parts.diskLosses.mayLose(node)) return;
     this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
-    this.#inflict(kind);
+    this.#inflict(kind, node, random);
   }
 
-  #inflict(kind: FaultKind): void {
-    const { fleet, random, tell } = this.#parts;
+  #inflict(kind: FaultKind, node: SimulatedNode, random: SeededRandom): void {
+    const { fleet, plan, tell } = this.#parts;
     const { network } = fleet;
-    const node = this.#someNode();
     // A node that is alone has nobody to be cut off from.
-    const other = fleet.nodes.size > 1 ? this.#someNode(node) : node;
+    const other = fleet.nodes.size > 1 ? this.#someNode(random, node) : node;
     const faults = node.bucket.faults;
     tell(`${kind} ${node.name}`);
     switch (kind) {
       case "crash":
       case "power_cut":
-        return this.#crash(node, kind === "power_cut");
+        return this.#crash(node, random, { power: kind === "power_cut" });
       case "crash_between_steps":
-        return fleet.time.afterSteps(random.below(STEPS_MAX), () => this.#crash(node, random.fraction() < 0.5));
+        return fleet.time.afterSteps(random.below(STEPS_MAX), () =>
+          this.#crash(node, random, { power: random.fraction() < 0.5 }),
+        );
+      case "disk_lost":
+        this.#parts.diskLosses.lost(node);
+        return this.#crash(node, random, { disk: true });
       case "pause":
         node.pause();
-        return this.#later(random.below(3 * fleet.settings.NODE_TTL_MS), () => node.resume());
+        return this.#later(random.below(3 * fleet.settings.NODE_TTL_MS), () => node.resume(plan.resume));
       case "cut":
       case "cut_one_way":
         network.cut(node.name, other.name, kind === "cut_one_way");
@@ -143,8 +132,15 @@ export class Nemesis {
         return faults.failNext(1 + random.below(5), { kind: "lost_request" });
       case "bucket_loses_answers":
         return faults.failNext(1 + random.below(5), { kind: "lost_answer" });
-      case "bucket_lands_late":
-        return faults.failNext(1 + random.below(4), this.#late(), ["write"]);
+      case "bucket_lands_late": {
+        const times = 1 + random.below(4);
+        const fault: Fault = { kind: "late", landsAfterMs: random.below(6_000) };
+        return faults.failNext(times, fault, ["write"]);
+      }
+      case "bucket_slow": {
+        const hold = faults.hold(BUCKET_OPERATIONS, "after");
+        return this.#later(random.below(1_500), () => hold.release());
+      }
       case "bucket_gone": {
         const hold = faults.hold();
         return this.#later(random.below(4_000), () => hold.release());
@@ -152,21 +148,28 @@ export class Nemesis {
       case "wall_clock_step":
         node.world.wallOffsetMs += (random.fraction() - 0.5) * 4 * 3_600_000;
         return;
+      case "clock_leap":
+        node.world.leapMs += random.below(3 * fleet.settings.NODE_TTL_MS);
+        return;
       case "stop":
         if (!node.isUp) return;
-        void node.stop().catch(() => {});
+        this.#stop(node);
         return this.#later(random.below(3_000), () => this.#start(node));
     }
   }
 
-  #late(): Fault {
-    return { kind: "late", landsAfterMs: this.#parts.random.below(6_000) };
+  #stop(node: SimulatedNode): void {
+    const stopping: Promise<void> = node.stop().then(
+      () => {},
+      () => {},
+    );
+    this.#stopping.add(stopping);
+    void stopping.then(() => this.#stopping.delete(stopping));
   }
 
-  #crash(node: SimulatedNode, power: boolean): void {
+  #crash(node: SimulatedNode, random: SeededRandom, how: { readonly power?: boolean; readonly disk?: boolean }): void {
     if (this.#isOver) return;
-    node.crash({ power });
-    const { random } = this.#parts;
+    node.crash(how);
     this.#later(random.below(random.fraction() < 0.3 ? 8_000 : 1_500), () => this.#start(node));
   }
 
@@ -178,8 +181,8 @@ export class Nemesis {
     this.#parts.fleet.time.after(delayMs, run);
   }
 
-  #someNode(but?: SimulatedNode): SimulatedNode {
+  #someNode(random: SeededRandom, but?: SimulatedNode): SimulatedNode {
     const nodes = [...this.#parts.fleet.nodes.values()].filter((node) => node !== but);
-    return nodes[this.#parts.random.below(nodes.length)] as SimulatedNode;
+    return nodes[random.below(nodes.length)] as SimulatedNode;
   }
 }

@@ -3,7 +3,6 @@
  * promises were kept. The same seed gives the same run, to the last message.
  */
 import { createHash } from "node:crypto";
-import os from "node:os";
 import path from "node:path";
 import type { AppSource } from "../../src/app-source.js";
 import { appIn } from "../../src/simulation/app-in.js";
@@ -12,60 +11,69 @@ import { SeededRandom } from "../../src/testing/seeded-random.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { Logger } from "../../src/world/logger.js";
 import { sleep } from "../../src/world/world.js";
+import { checkEvents } from "./check-events.js";
 import { checkList } from "./check-list.js";
 import { checkCounter, checkRegister } from "./check-register.js";
 import { SimulatedClient } from "./client.js";
+import { DiskLosses } from "./disk-losses.js";
 import { History, type Operation } from "./history.js";
-import { type FaultKind, Nemesis } from "./nemesis.js";
-
-export const WORKLOADS = ["list", "register", "counter", "mixed"] as const;
-export type Workload = (typeof WORKLOADS)[number];
+import { Landings } from "./landings.js";
+import { Nemesis } from "./nemesis.js";
+import { type FaultKind, type Plan, planOf } from "./plan.js";
+import { type Restored, restored } from "./restored.js";
+import { Watchers } from "./watchers.js";
 
 export interface SimulationOptions {
   readonly seed: number;
-  /** Default drawn from the seed: 1 to 5. */
-  readonly nodes?: number;
-  readonly workload?: Workload;
-  readonly objects?: number;
-  /** Of virtual time, in which things go wrong. Default 12,000. */
-  readonly stormMs?: number;
-  readonly without?: readonly FaultKind[];
+  /** In place of what the seed draws. */
+  readonly plan?: Partial<Plan>;
+  /** False: as the first simulations were (plan.ts). */
+  readonly isVaried?: boolean;
   /** Told each line of what happens. */
   readonly trace?: (line: string) => void;
 }
 
+export type Check =
+  /** What clients heard fits no order. */
+  | "history"
+  /** Somebody does not answer in calm. */
+  | "stuck"
+  /** An error that says that a promise was broken. */
+  | "error"
+  /** Two lives of nodes landed writes in one epoch, or a write was released that had not landed. */
+  | "owners"
+  | "landed"
+  /** Something is under way, or left behind, when all is done. */
+  | "leak"
+  /** The bucket alone does not give back what was read last, or not the events. */
+  | "bucket"
+  | "events"
+  /** It came to no end. */
+  | "end";
+
+export interface Violation {
+  readonly check: Check;
+  readonly what: string;
+}
+
 export interface SimulationResult {
   readonly seed: number;
-  readonly nodes: number;
-  readonly workload: Workload;
+  readonly plan: Plan;
   /** Of all that was told to the trace. */
   readonly hash: string;
-  readonly violations: readonly string[];
+  readonly violations: readonly Violation[];
   readonly faults: ReadonlyMap<FaultKind, number>;
+  /** How often something was to go wrong; those that a plan skips are counted. */
+  readonly strikes: number;
   readonly acknowledged: number;
   readonly unknown: number;
   readonly failed: number;
   readonly virtualMs: number;
 }
 
-const CLIENTS = 5;
-const CALM_MS = 20_000;
-const SETTINGS = {
-  NODE_TTL_MS: 1_000,
-  NODE_TTL_MARGIN_MS: 100,
-  COVER_MS: 300,
-  CLAIM_MS: 2_000,
-  LINK_CONNECT_MS: 400,
-  LINK_REQUEST_MS: 1_000,
-  LINK_HEARTBEAT_MS: 100,
-  LINK_BACKOFF_MAX_MS: 300,
-  OBJECT_ACK_GATE_MS: 2_000,
-  OBJECT_IDLE_MS: 2_000,
-  CALL_TIMEOUT_MS: 4_000,
-  DRAIN_MS: 2_000,
-  HEALTH_INTERVAL_MS: 0,
-  JOURNAL_FILE_BYTES: 65_536,
-};
+const CALM_MS = 5_000;
+/** For what was under way when the last node had stopped to come to its end. */
+const REST_MS = 5_000;
 
 /** Beside the sources, whether they run as they are or compiled. */
 const APP = path.join(import.meta.dirname.replace(/([/\\])dist([/\\]test)/, "$2"), "app");
@@ -76,84 +84,101 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
 }
 
 class Simulation {
-  readonly #options: SimulationOptions;
-  readonly #random: SeededRandom;
-  readonly #nodes: number;
-  readonly #workload: Workload;
+  readonly #seed: number;
+  readonly #plan: Plan;
+  readonly #trace: ((line: string) => void) | undefined;
   readonly #fleet: SimulatedFleet;
+  /** Outside of all nodes. */
   readonly #world: VirtualWorld;
+  readonly #diskLosses: DiskLosses;
+  readonly #nemesis: Nemesis;
   readonly #history = new History();
+  readonly #landings: Landings;
   readonly #hash = createHash("sha256");
   readonly #objects: readonly string[];
   #nextValue = 1;
 
-  constructor(options: SimulationOptions) {
-    this.#options = options;
-    this.#random = new SeededRandom(options.seed * 7_919 + 17);
-    this.#nodes = options.nodes ?? 1 + this.#random.below(5);
-    this.#workload = options.workload ?? (WORKLOADS[this.#random.below(WORKLOADS.length)] as Workload);
-    const count = options.objects ?? (this.#random.fraction() < 0.5 ? 1 + this.#random.below(3) : 12);
-    this.#objects = Array.from({ length: count }, (_, index) => `${this.#className(index)}/k${index}`);
+  constructor({ seed, plan, isVaried = true, trace }: SimulationOptions) {
+    this.#seed = seed;
+    this.#plan = planOf(seed, plan, isVaried);
+    this.#trace = trace;
+    this.#objects = Array.from({ length: this.#plan.objects }, (_, index) => `${this.#className(index)}/k${index}`);
     app ??= appIn(APP);
+    this.#landings = new Landings(
+      () => this.#fleet,
+      () => this.#diskLosses,
+    );
     this.#fleet = new SimulatedFleet({
-      seed: options.seed,
+      seed,
       apps: [app],
-      settings: {
-        ...SETTINGS,
-        COMPACT_SEGMENTS_MAX: this.#random.fraction() < 0.5 ? 4 : 64,
-        SEGMENT_INLINE_BYTES_MAX: this.#random.fraction() < 0.5 ? 0 : 8_192,
-      },
-      atomicBucket: this.#random.fraction() < 0.3,
+      settings: this.#plan.settings,
+      atomicBucket: this.#plan.atomicBucket,
+      observer: (node) => this.#landings.observer(node),
       log: (node) => this.#logger(node),
     });
-    const root = path.join(os.tmpdir(), "moonport-no-folder");
-    this.#world = new VirtualWorld({ time: this.#fleet.time, root, seed: options.seed + 1_000_003 });
+    this.#diskLosses = new DiskLosses(this.#fleet);
+    this.#world = new VirtualWorld({
+      time: this.#fleet.time,
+      root: this.#fleet.folderOf("outside"),
+      seed: seed + 1_000_003,
+    });
+    this.#nemesis = this.#newNemesis(isVaried);
   }
 
   async run(): Promise<SimulationResult> {
-    const { time } = this.#fleet;
+    this.#tell(JSON.stringify(this.#plan));
     try {
-      const violations = await time.until(this.#play(), 10 * 60_000).catch((error: Error) => {
-        if (this.#options.trace !== undefined) this.#tell(`${error.stack}`);
-        return [`the simulation did not end: ${error.message}`];
+      const violations = await this.#fleet.time.until(this.#play(), 10 * 60_000).catch((error: Error) => {
+        this.#trace?.(`${error.stack}`);
+        return [violation("end", error.message)];
       });
+      for (const { check, what } of violations) this.#tell(`${check}: ${what}`);
       return this.#result(violations);
     } finally {
       this.#fleet.close();
     }
   }
 
-  async #play(): Promise<readonly string[]> {
-    const { time } = this.#fleet;
-    const { stormMs = 12_000 } = this.#options;
-    for (let index = 0; index < this.#nodes; index++) {
-      this.#fleet.add(`n${index}`, { zone: `z${index % 2}`, clockRate: 1 + (this.#random.fraction() - 0.5) * 0.02 });
+  async #play(): Promise<readonly Violation[]> {
+    const { time, nodes } = this.#fleet;
+    const { clockRates, diskSyncMs, stormMs, clients } = this.#plan;
+    for (const [index, clockRate] of clockRates.entries()) {
+      this.#fleet.add(`n${index}`, { zone: `z${index % 2}`, clockRate, diskSyncMs });
     }
-    await Promise.all([...this.#fleet.nodes.values()].map((node) => node.start()));
-    const nemesis = new Nemesis({
-      fleet: this.#fleet,
-      world: this.#world,
-      random: new SeededRandom(this.#options.seed + 31),
-      tell: (what) => this.#tell(what),
-      ...(this.#options.without && { without: this.#options.without }),
-    });
-    this.#faults = nemesis.counts;
+    await Promise.all([...nodes.values()].map((node) => node.start()));
     const untilMs = time.nowMs + stormMs;
-    const clients = Array.from({ length: CLIENTS }, (_, client) => this.#client(client, untilMs));
-    await nemesis.run(untilMs);
+    const working = Array.from({ length: clients }, (_, client) => this.#client(client, untilMs));
+    const watchers = this.#newWatchers();
+    await this.#nemesis.run(untilMs);
+    watchers?.stay();
     this.#tell("calm");
-    await nemesis.heal();
-    await Promise.all(clients);
-    await sleep(this.#world, CALM_MS / 4);
+    await this.#nemesis.heal();
+    await Promise.all(working);
+    await sleep(this.#world, CALM_MS);
     const stuck = await this.#lastReadings();
-    return [...stuck, ...this.#check()];
+    const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
+    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
+    // What comes after rests on the calm: it would only say the same once more.
+    if (violations.length > 0) return violations;
+    return [...(await this.#stopAll()), ...(await this.#checkBucket())];
   }
 
-  #faults: ReadonlyMap<FaultKind, number> = new Map();
+  #newWatchers(): Watchers | undefined {
+    const lists = this.#objects.filter((object) => object.startsWith("List/"));
+    if (this.#plan.watchers === 0 || lists.length === 0) return undefined;
+    return new Watchers({
+      fleet: this.#fleet,
+      world: this.#world,
+      random: new SeededRandom(this.#seed * 211 + 3),
+      objects: lists,
+      count: this.#plan.watchers,
+      tell: (what) => this.#tell(what),
+    });
+  }
 
   async #client(client: number, untilMs: number): Promise<void> {
     const { time } = this.#fleet;
-    const random = new SeededRandom(this.#options.seed * 101 + client);
+    const random = new SeededRandom(this.#seed * 101 + client);
     const simulated = this.#newClient(client, random);
     while (time.nowMs < untilMs) {
       const object = this.#objects[random.below(this.#objects.length)] as string;
@@ -164,58 +189,131 @@ class Simulation {
     }
   }
 
+  readonly #lastValues = new Map<string, unknown>();
+
   /** Nobody may be stuck: each object answers through each node. */
-  async #lastReadings(): Promise<string[]> {
-    const stuck: string[] = [];
-    const random = new SeededRandom(this.#options.seed + 5);
-    const client = this.#newClient(CLIENTS, random);
+  async #lastReadings(): Promise<Violation[]> {
+    const stuck: Violation[] = [];
+    const client = this.#newClient(this.#plan.clients, new SeededRandom(this.#seed + 5));
     for (const node of this.#fleet.nodes.keys()) {
       for (const object of this.#objects) {
         const operation: Operation = { kind: object.startsWith("List/") ? "list" : "read" };
         const ended = await client.perform(object, operation, node);
         this.#tell(`last ${node} ${object} ${JSON.stringify(ended)}`);
-        if (ended.kind !== "ok") stuck.push(`${object} does not answer through ${node} in calm: ${ended.code}`);
+        if (ended.kind === "ok") this.#lastValues.set(object, ended.value);
+        else stuck.push(violation("stuck", `${object} does not answer through ${node} in calm: ${ended.code}`));
       }
     }
     return stuck;
   }
 
-  #check(): readonly string[] {
-    const violations: string[] = [];
+  #checkHistory(): Violation[] {
+    const violations: Violation[] = [];
     for (const [object, history] of this.#history.byObject()) {
-      if (object.startsWith("List/")) violations.push(...checkList(history));
-      else if (object.startsWith("Register/")) violations.push(...checkRegister(history));
-      else violations.push(...checkCounter(history));
+      violations.push(...checkOf(object)(history).map((what) => violation("history", what)));
       for (const { ended } of history) {
-        if (ended.kind !== "ok" && /internal|object_corrupt|storage_/.test(ended.code)) violations.push(ended.code);
+        if (ended.kind === "ok" || !BROKEN_PROMISE.test(ended.code)) continue;
+        violations.push(violation("error", `${object}: ${ended.code}`));
       }
     }
     return violations;
   }
 
+  /** Everybody goes in order: nothing is under way before, and nothing is left of them after. */
+  async #stopAll(): Promise<Violation[]> {
+    const { nodes, network } = this.#fleet;
+    const left: string[] = [];
+    for (const { name, node } of nodes.values()) {
+      const { underWay } = node.fleet.links;
+      if (underWay > 0) left.push(`${name} waits for ${underWay} answers of other nodes in calm`);
+    }
+    await Promise.all(
+      [...nodes.values()].map(async (simulated) => {
+        const { node, name } = simulated;
+        const timersLeft = await simulated.stop();
+        if (timersLeft > 0) left.push(`${name} has stopped and left ${timersLeft} timers behind`);
+        const { unlanded } = node.local;
+        if (unlanded !== undefined) left.push(`${name} stopped in calm, and not all had landed: ${unlanded.message}`);
+      }),
+    );
+    await sleep(this.#world, REST_MS);
+    if (network.openChannels > 0) left.push(`${network.openChannels} connections outlive their nodes`);
+    return left.map((what) => violation("leak", what));
+  }
+
+  /** The bucket alone gives back what was read last. */
+  async #checkBucket(): Promise<Violation[]> {
+    const { contents, settings } = this.#fleet;
+    const violations: Violation[] = [];
+    for (const object of this.#objects) {
+      const found = await restored(this.#world, contents, settings, object).catch((error: Error) => error);
+      if (found instanceof Error)
+        violations.push(violation("bucket", `${object} cannot be restored: ${found.message}`));
+      else violations.push(...this.#checkRestored(object, found));
+    }
+    return violations;
+  }
+
+  #checkRestored(object: string, { value, events }: Restored): Violation[] {
+    const last = JSON.stringify(this.#lastValues.get(object));
+    const stands = JSON.stringify(value);
+    if (last !== stands) return [violation("bucket", `${object}: ${last} was read last, and ${stands} stands there`)];
+    if (!object.startsWith("List/")) return [];
+    const told = this.#landings.events.filter((event) => event.object === `default/${object}`);
+    const faults = checkEvents(value as readonly number[], events, told);
+    return faults.map((fault) => violation("events", `${object}: ${fault}`));
+  }
+
   #newClient(client: number, random: SeededRandom): SimulatedClient {
-    return new SimulatedClient({ fleet: this.#fleet, world: this.#world, random, history: this.#history, client });
+    return new SimulatedClient({
+      fleet: this.#fleet,
+      world: this.#world,
+      random,
+      history: this.#history,
+      client,
+      hasCallIds: this.#plan.destroyShare === 0,
+    });
+  }
+
+  #newNemesis(isVaried: boolean): Nemesis {
+    const random = new SeededRandom(this.#seed + 31);
+    return new Nemesis({
+      fleet: this.#fleet,
+      diskLosses: this.#diskLosses,
+      world: this.#world,
+      plan: this.#plan,
+      random,
+      randomOf: (strike) => (isVaried ? new SeededRandom(this.#seed * 1_009 + strike) : random),
+      tell: (what) => this.#tell(what),
+    });
   }
 
   #operation(object: string, random: SeededRandom): Operation {
-    const isReading = random.fraction() < 0.3;
+    const isReading = random.fraction() < this.#plan.readShare;
     if (object.startsWith("List/")) return isReading ? { kind: "list" } : { kind: "append", value: this.#nextValue++ };
     if (isReading) return { kind: "read" };
+    if (this.#plan.destroyShare > 0 && random.fraction() < this.#plan.destroyShare) return { kind: "destroy" };
     if (object.startsWith("Register/")) return { kind: "write", value: this.#nextValue++ };
     return { kind: "add", amount: 1 + random.below(9) };
   }
 
   #className(index: number): string {
-    if (this.#workload === "list") return "List";
-    if (this.#workload === "register") return "Register";
-    if (this.#workload === "counter") return "Counter";
-    return ["List", "Register", "Counter"][index % 3] as string;
+    switch (this.#plan.workload) {
+      case "list":
+        return "List";
+      case "register":
+        return "Register";
+      case "counter":
+        return "Counter";
+      case "mixed":
+        return ["List", "Register", "Counter"][index % 3] as string;
+    }
   }
 
   #tell(what: string): void {
     const line = `${this.#fleet.time.nowMs.toFixed(3)} ${what}`;
     this.#hash.update(line);
-    this.#options.trace?.(line);
+    this.#trace?.(line);
   }
 
   #logger(node: string): Logger {
@@ -225,20 +323,31 @@ class Simulation {
     return { debug: () => {}, info: say("info"), warn: say("warn"), error: say("error") } as unknown as Logger;
   }
 
-  #result(violations: readonly string[]): SimulationResult {
+  #result(violations: readonly Violation[]): SimulationResult {
     const endings = this.#history.all.map(({ ended }) => ended.kind);
     const count = (kind: string): number => endings.filter((one) => one === kind).length;
     return {
-      seed: this.#options.seed,
-      nodes: this.#nodes,
-      workload: this.#workload,
+      seed: this.#seed,
+      plan: this.#plan,
       hash: this.#hash.digest("hex"),
       violations,
-      faults: this.#faults,
+      faults: this.#nemesis.counts,
+      strikes: this.#nemesis.strikes,
       acknowledged: count("ok"),
       unknown: count("unknown"),
       failed: count("failed"),
       virtualMs: this.#fleet.time.nowMs,
     };
   }
+}
+
+const BROKEN_PROMISE = /internal|object_corrupt|journal_corrupt|storage_/;
+
+function violation(check: Check, what: string): Violation {
+  return { check, what };
+}
+
+function checkOf(object: string): typeof checkList {
+  if (object.startsWith("List/")) return checkList;
+  return object.startsWith("Register/") ? checkRegister : checkCounter;
 }

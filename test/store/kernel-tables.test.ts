@@ -130,7 +130,15 @@ describe("timers", () => {
 });
 
 describe("the outbox", () => {
-  const message = { id: "m1", className: "Chat", key: "lobby", method: "say", args: ["hi"], dueMs: 5 };
+  const message = {
+    id: "m1",
+    className: "Chat",
+    key: "lobby",
+    method: "say",
+    args: ["hi"],
+    dueMs: 5,
+    isDelayed: false,
+  };
 
   test("keeps messages in the order they were sent until they are removed", () => {
     const file = new ObjectFile();

@@ -136,8 +136,11 @@ function emit(event, data) end
 ---@return moonport.PendingCall
 function send(target, options) end
 
+---@alias moonport.Missed "all"|"latest"|"skip"
+
 ---@class moonport.TimerOptions
 ---@field name? string a second timer of the same name replaces the first
+---@field missed? moonport.Missed what becomes of runs that nobody could start in time; "latest" without
 
 ---@class moonport.CronOptions: moonport.TimerOptions
 ---@field tz? string a time zone, "Europe/Berlin"; UTC without
@@ -177,7 +180,7 @@ function schedule.cron(expression, options) end
 function schedule.cancel(timer) end
 
 ---@param timer integer|string a timer's id or name
----@param when moonport.Duration|{ after?: moonport.Duration, at?: number, every?: moonport.Duration, cron?: string, tz?: string }
+---@param when moonport.Duration|{ after?: moonport.Duration, at?: number, every?: moonport.Duration, cron?: string, tz?: string, missed?: moonport.Missed }
 ---@return boolean moved
 function schedule.move(timer, when) end
 
