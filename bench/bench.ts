@@ -14,6 +14,7 @@ import { Fleet } from "./groups/fleet.js";
 import { Floors } from "./groups/floors.js";
 import { LuaRows } from "./groups/lua.js";
 import { measureMemory, memoryRows } from "./groups/memory.js";
+import { Queries } from "./groups/queries.js";
 import { S3Cost } from "./groups/s3-cost.js";
 import { measureS3Idle, S3_IDLE_ROW } from "./groups/s3-idle.js";
 import { Slices } from "./groups/slices.js";
@@ -102,6 +103,7 @@ async function measureKernel(options: Options): Promise<Measured> {
       new LuaRows(options.folder),
       new Calls(options.folder),
       new Units(options.folder),
+      new Queries(options.folder),
       new Slices(options.folder),
       new Doors(options.folder),
       fleet,

@@ -6,6 +6,7 @@ import { addClasses } from "./commands/classes.js";
 import { addDelay } from "./commands/delay.js";
 import { addDestroy } from "./commands/destroy.js";
 import { addDev } from "./commands/dev.js";
+import { addDirectory } from "./commands/directory.js";
 import { addExport } from "./commands/export.js";
 import { addGet } from "./commands/get.js";
 import { addHistory } from "./commands/history.js";
@@ -14,6 +15,7 @@ import { addList } from "./commands/list.js";
 import { addNew } from "./commands/new.js";
 import { addNodes } from "./commands/nodes.js";
 import { addQuarantine } from "./commands/quarantine.js";
+import { addQuery } from "./commands/query.js";
 import { addFork, addRestore } from "./commands/restore.js";
 import { addSend } from "./commands/send.js";
 import { addSettings } from "./commands/settings.js";
@@ -50,8 +52,9 @@ ${exitCodesHelp()}`,
   addSharedFlags(program);
   for (const add of [addNew, addDev, addCheck, addTest, addStart]) add(program);
   for (const add of [addCall, addSend, addTimers, addDelay]) add(program);
-  for (const add of [addUnit, addGet, addList, addSql, addInspect, addDestroy]) add(program);
+  for (const add of [addUnit, addGet, addList, addQuery, addSql, addInspect, addDestroy]) add(program);
   for (const add of [addHistory, addRestore, addFork, addExport]) add(program);
-  for (const add of [addSubscribe, addNodes, addQuarantine, addVerify, addClasses, addSettings, addToken]) add(program);
+  for (const add of [addSubscribe, addDirectory, addNodes, addQuarantine, addVerify]) add(program);
+  for (const add of [addClasses, addSettings, addToken]) add(program);
   return program;
 }

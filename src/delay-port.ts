@@ -2,6 +2,7 @@
 
 import type { DriverPort } from "./delay/driver-port.js";
 import { DELAY_SHARD } from "./delay/shard-class.js";
+import { assert } from "./errors.js";
 import { identityOf, type ObjectIdentity, partitionOf } from "./identity.js";
 import type { Caller } from "./lua/contract.js";
 import type { CallReply, CallRequest } from "./node-api.js";
@@ -71,6 +72,7 @@ function callHost(
   { object, method, args, caller, callId }: InnerCall,
 ): Promise<PlainValue> {
   const { app, className, key } = object;
+  assert(callId !== undefined, "what is delivered carries an id");
   const call = { className, key, method, args };
   const { signal } = new AbortController();
   return callNative(native[className] ?? {}, call, { app, key, caller, callId, signal }, depthMax);

@@ -1,5 +1,6 @@
 /** What a program that embeds Moonport may use; docs/embedding.md shows how. `moonport/client` is for programs without a node. */
 export type { Access, Authenticator, Principal, Right } from "./auth/contract.js";
+export type { FindOptions, FindQuery } from "./client/find.js";
 export type { AnyMethods, Snapshot } from "./client/object-handle.js";
 export type { Subscription, SubscriptionItem } from "./client/subscription.js";
 export type { View } from "./client/view.js";
@@ -21,8 +22,11 @@ export type { FleetConfig } from "./fleet/fleet-config.js";
 export { Moonport } from "./moonport.js";
 export type {
   ClassInfo,
+  DirectoryStatus,
   ExportedDatabase,
   FleetStatus,
+  FoundPage,
+  FoundRow,
   HistoryEra,
   Inspection,
   NodeInfo,

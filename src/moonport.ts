@@ -8,6 +8,7 @@
 import path from "node:path";
 import { type AnnouncedNode, openAnnounced } from "./announced-node.js";
 import { openBucket } from "./bucket/open-bucket.js";
+import { type FindOptions, type FindQuery, queryOf } from "./client/find.js";
 import type { AnyMethods } from "./client/object-handle.js";
 import { orAborted } from "./embed/aborted.js";
 import { type AppReader, appReader } from "./embed/app-reader.js";
@@ -28,8 +29,8 @@ import { unitRequestOf } from "./embed/unit.js";
 import { fleetOptionsOf } from "./fleet/checked-config.js";
 import { bucketUrlOf, rememberBucket } from "./folder-bucket.js";
 import { EMBEDDED } from "./folder-holder.js";
-import { checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
-import type { ClassInfo, NodeInfo, NodeStatus, UnitResponse } from "./node-api.js";
+import { checkClassName, checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
+import type { ClassInfo, DirectoryStatus, FoundPage, NodeInfo, NodeStatus, UnitResponse } from "./node-api.js";
 import { type Doors, openDoors } from "./server/doors.js";
 import { resolveSettings, type Settings } from "./settings/settings.js";
 import { type RemoteMethods, withMethods } from "./typed-methods.js";
@@ -161,6 +162,23 @@ export class Moonport {
     const callId = options.callId ?? uuidv7(world);
     const wanted = unitRequestOf({ app, unit: name }, request, { ...options, callId }, settings.VALUE_DEPTH_MAX);
     return await orAborted(options.signal, () => announced.node.runUnit(wanted));
+  }
+
+  /**
+   * A page of the objects of a class, by their directory: no object is woken.
+   * @throws MoonportError `no_directory`, `bad_filter`, `bad_order`, `bad_cursor`, `bad_option`; or the signal's reason
+   */
+  async find(className: string, query: FindQuery = {}, options: FindOptions = {}): Promise<FoundPage> {
+    const { app, announced } = this.#parts;
+    checkClassName(className);
+    const { timeoutMs, signal } = options;
+    const request = { app, className, query: queryOf(query, options), ...(timeoutMs !== undefined && { timeoutMs }) };
+    return await orAborted(signal, () => announced.node.find(request));
+  }
+
+  /** How a class's directory stands. @throws MoonportError `no_directory` */
+  directory(className: string): Promise<DirectoryStatus> {
+    return this.#parts.announced.node.directory(this.#parts.app, className);
   }
 
   /** The classes that serve, with their methods. */

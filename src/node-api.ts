@@ -6,8 +6,8 @@
  */
 import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import type { ObjectIdentity } from "./identity.js";
-import type { Caller } from "./lua/contract.js";
-import type { PlainValue, SqlRows, SqlValue } from "./values.js";
+import type { Caller, DirectoryQuery } from "./lua/contract.js";
+import type { PlainObject, PlainValue, SqlRows, SqlValue } from "./values.js";
 
 export interface CallRequest {
   readonly object: ObjectIdentity;
@@ -111,6 +111,64 @@ export interface UnitInfo {
   readonly app: string;
   readonly name: string;
   readonly version: string;
+}
+
+/** A query of a class's directory. */
+export interface FindRequest {
+  readonly app: string;
+  readonly className: string;
+  readonly query: DirectoryQuery;
+  /** Default CALL_TIMEOUT_MS. */
+  readonly timeoutMs?: number;
+}
+
+export interface FoundRow {
+  /** The object's. */
+  readonly key: string;
+  /** Without the columns that are null. */
+  readonly row: PlainObject;
+  /** Since when the row could not be derived: it is the last good one. Wall clock, milliseconds. */
+  readonly staleSinceMs?: number;
+}
+
+export interface FoundPage {
+  readonly rows: readonly FoundRow[];
+  /** For the next page; absent when there is none. */
+  readonly after?: string;
+  /** In all, where it was asked for. */
+  readonly count?: number;
+}
+
+/** How a class's directory stands. */
+export interface DirectoryStatus {
+  readonly app: string;
+  readonly className: string;
+  readonly columns: PlainObject;
+  readonly index: readonly string[];
+  readonly rows: number;
+  /** Of them, derived under the columns that the class declares now. */
+  readonly current: number;
+  /** Of them, those whose derivation fails. */
+  readonly stale: number;
+  /** Every object has been asked for its row since the class got these columns. */
+  readonly complete: boolean;
+  /** Rows of this node's objects that wait to be told, of all classes. */
+  readonly waiting: number;
+  readonly lagMs: number;
+  /** The last walk over the class's objects by this node, or the one under way. */
+  readonly walk?: DirectoryWalk;
+}
+
+export interface DirectoryWalk {
+  readonly why: "columns" | "rebuild";
+  readonly state: "running" | "done" | "failed";
+  /** Objects asked so far. */
+  readonly objects: number;
+  /** Of them, those that could not tell their row. */
+  readonly failed: number;
+  /** Which part of the class's partitions has been walked: 0 to 1. */
+  readonly progress: number;
+  readonly error?: string;
 }
 
 /** A node of a fleet, as the node that was asked sees it. */
@@ -274,6 +332,12 @@ export interface NodeApi {
    * @throws what the unit throws, `unit_not_found`, `outcome_unknown` with the list of its calls
    */
   runUnit(request: UnitRequest): Promise<UnitResponse>;
+  /** @throws `no_directory`, `bad_filter`, `bad_order`, `bad_cursor`, `bad_option` */
+  find(request: FindRequest): Promise<FoundPage>;
+  /** @throws `no_directory` */
+  directory(app: string, className: string): Promise<DirectoryStatus>;
+  /** Begins to fill the class's directory anew from its objects. Resolves when it has begun. */
+  rebuildDirectory(app: string, className: string): Promise<DirectoryStatus>;
   classes(): Promise<readonly ClassInfo[]>;
   units(): Promise<readonly UnitInfo[]>;
   status(): Promise<NodeStatus>;

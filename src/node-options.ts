@@ -59,6 +59,10 @@ export interface CallRouter {
   wake(object: ObjectIdentity): Promise<Woken>;
   callFromObject(call: InnerCall): Promise<PlainValue>;
   callDeferred(request: CallRequest): Promise<DeferredOutcome>;
+  /** Asks an object, wherever it lives, to tell its directory row again. */
+  tellRow(object: ObjectIdentity): Promise<void>;
+  /** Whether the object is to live on this node. */
+  isHome(object: ObjectIdentity): boolean;
 }
 
 export interface NodeOptions {

@@ -9,6 +9,8 @@ import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import { NodeDelay } from "./delay/node-delay.js";
 import { delayShardClass } from "./delay/shard-class.js";
 import { delayPort, shardNumberOf } from "./delay-port.js";
+import { Directories } from "./directory/directories.js";
+import { directoryClass } from "./directory/shard-class.js";
 import { asMoonportError, MoonportError } from "./errors.js";
 import { identityOf, type ObjectIdentity } from "./identity.js";
 import type { Caller, LuaClass, LuaEngine } from "./lua/contract.js";
@@ -22,7 +24,10 @@ import type {
   CallRequest,
   CallWaiter,
   ClassInfo,
+  DirectoryStatus,
   ExportedDatabase,
+  FindRequest,
+  FoundPage,
   Inspection,
   NodeApi,
   NodeInfo,
@@ -100,6 +105,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #restoring: Restoring;
   readonly #empty: EmptyObjects;
   readonly #units: UnitRunner;
+  readonly #directories: Directories;
   /** This node's own objects, for who watches them. */
   readonly source: LiveSource;
   readonly #hub: Hub;
@@ -152,7 +158,21 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
-    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}), [delayShardClass]);
+    const systemClasses = [delayShardClass, directoryClass({ filterBytesMax: settings.DIRECTORY_FILTER_BYTES_MAX })];
+    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}), systemClasses);
+    const call = (inner: InnerCall): Promise<PlainValue> =>
+      this.#router?.callFromObject(inner) ?? this.#callFromObject(inner);
+    this.#directories = new Directories({
+      world,
+      settings,
+      counters: this.counters,
+      bucket,
+      classes: () => this.#catalog.list(),
+      declarationOf: (app, className) => this.#catalog.classOf(app, className).directory,
+      call,
+      tellRow: (object) => (this.#router ?? this).tellRow(object),
+      isHome: (object) => this.#router?.isHome(object) ?? true,
+    });
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
     this.#context = {
       world,
@@ -177,12 +197,17 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       waits: new WaitGraph(),
       running,
       quarantine,
+      call,
+      find: async (className, query, { app, expiresMs }) =>
+        ({
+          ...(await this.#directories.find({ app, className, query, expiresMs })),
+        }) as unknown as PlainValue,
+      rows: this.#directories.rows,
       obligations: {
         opened: (...opened) => this.#delay.obligations.opened(...opened),
         listed: (...listed) => this.#delay.obligations.listed(...listed),
         landed: (...landed) => this.#delay.obligations.landed(...landed),
       },
-      call: (call) => this.#router?.callFromObject(call) ?? this.#callFromObject(call),
       landed: (landing) => {
         this.#probe.landed();
         this.#hub.landed(landing);
@@ -205,6 +230,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       unitOf: (app, unit) => this.#catalog.unitOf(app, unit),
       access: ({ app, className }, method) => this.#catalog.methodOf(this.#catalog.classOf(app, className), method),
       callDeferred: (request) => (this.#router ?? this).callDeferred(request),
+      find: this.#context.find,
     });
     this.#delay = new NodeDelay({
       world,
@@ -234,11 +260,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       }),
     });
     this.#begin();
+    for (const { name, methods } of systemClasses) this.counters.calls.know(SYSTEM_APP, name, [...methods.keys()]);
     joined?.begin({
       claims: this.#context.claims,
       lapsed: () => this.#lapsed(),
       membersChanged: () => {
         this.#objects.renewSets();
+        this.#directories.changed();
         this.#delay.membersChanged();
       },
       sessionEnded: () => this.#delay.membersChanged(),
@@ -296,14 +324,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   /** Whether a call of the method changes nothing; not of a class or method that is not known here. */
   isReading(object: ObjectIdentity, method: string): boolean {
-    if (object.app === SYSTEM_APP) return this.#catalog.systemClass(object.className)?.methods.get(method) === "read";
-    const isOne = (info: ClassInfo): boolean => info.app === object.app && info.name === object.className;
-    return (
-      this.#catalog
-        .list()
-        .find(isOne)
-        ?.methods.find(({ name }) => name === method)?.kind === "read"
-    );
+    try {
+      return this.#catalog.classOf(object.app, object.className).methods.get(method) === "read";
+    } catch {
+      return false;
+    }
   }
 
   #lapsed(): void {
@@ -418,6 +443,37 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     await this.#objects.destroy(object);
   }
 
+  find({ app, className, query, timeoutMs }: FindRequest): Promise<FoundPage> {
+    const expiresMs = this.#nowMs() + (timeoutMs ?? this.#options.settings.CALL_TIMEOUT_MS);
+    return this.#directories.find({ app, className, query, expiresMs });
+  }
+
+  directory(app: string, className: string): Promise<DirectoryStatus> {
+    return this.#directories.status(app, className);
+  }
+
+  rebuildDirectory(app: string, className: string): Promise<DirectoryStatus> {
+    return this.#directories.rebuild(app, className);
+  }
+
+  /** Resolves when directories have heard of everything that was committed before. */
+  async rowsTold(): Promise<void> {
+    await this.#objects.rowsLanded();
+    await this.#directories.whenIdle();
+  }
+
+  /** The object tells its row again, or that it is gone; resolves when its directory has it. */
+  async tellRow(object: ObjectIdentity): Promise<void> {
+    this.#assertServing();
+    this.#directories.forget(object);
+    if (await this.#exists(object)) await this.#objects.tellRow(object);
+    else {
+      const manifest = await this.#objects.manifest(object);
+      if (manifest?.destroyed) this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
+    }
+    await this.#directories.whenTold(object);
+  }
+
   async history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
     this.#assertKnown(object);
     return await this.#restoring.history(object, limit);
@@ -501,6 +557,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       openFiles: this.#files.size,
       subscriptions: this.#hub.subscriptions,
       watchedObjects: this.#hub.watchedObjects,
+      directory: this.#directories.gauges,
     };
   }
 
@@ -526,6 +583,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     }
     for (const { app, name } of this.#catalog.listUnits()) this.counters.units.know(app, name);
     this.#hub.classesChanged();
+    this.#directories.changed();
   }
 
   /**
@@ -552,6 +610,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.#pastWalk.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
+      this.#directories.stop();
       this.#engine.close();
       throw error;
     }
@@ -560,10 +619,14 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #stop(): Promise<void> {
     const { world, settings, bucket } = this.#options;
     const untilMs = this.#nowMs() + settings.DRAIN_MS;
+    this.#directories.rest();
     // What is under way of delayed work ends first: its outcomes are writes of objects.
     await this.#within(settings.DRAIN_MS / 2, this.#delay.settle());
     // Each object is served until its own turn to leave has come.
     if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
+    // Directories hear of what they have landed, and no more of what is asked from outside.
+    this.#phase = "settling";
+    await this.#tellRowsWithin((untilMs - this.#nowMs()) / 2);
     this.#phase = "stopping";
     this.#hub.stop();
     this.feeds.stop();
@@ -587,14 +650,23 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   #drainWithin(boundMs: number): Promise<void> {
+    return this.#inTime(boundMs, this.#objects.drain(), `not everything landed within ${boundMs} ms`);
+  }
+
+  /** Directories hear of what landed last; what they do not hear in time is told when its object wakes. */
+  async #tellRowsWithin(boundMs: number): Promise<void> {
+    await this.#inTime(boundMs, this.rowsTold(), "not every directory row was told").catch((error: Error) => {
+      this.#options.world.log.warn(this.#directories.gauges, error.message);
+    });
+    this.#directories.stop();
+  }
+
+  #inTime(boundMs: number, work: Promise<void>, late: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const timer = this.#options.world.timers.after(boundMs, () =>
-        reject(MoonportError.of("node_stopping", `not everything landed within ${boundMs} ms`)),
+      const timer = this.#options.world.timers.after(Math.max(1, boundMs), () =>
+        reject(MoonportError.of("node_stopping", late)),
       );
-      this.#objects
-        .drain()
-        .then(resolve, reject)
-        .finally(() => timer.cancel());
+      work.then(resolve, reject).finally(() => timer.cancel());
     });
   }
 

@@ -49,7 +49,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["links", "journal", "membership"],
   ["shipping"],
   ["object"],
-  ["realtime", "units", "auth", "delay"],
+  ["realtime", "units", "auth", "delay", "directory"],
   ["node-options", "node-file", "folder-holder", "folder-bucket", "client", "testing", "metrics"],
   ["delay-port", "server", "node"],
   ["fleet"],

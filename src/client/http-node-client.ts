@@ -12,7 +12,10 @@ import type {
   CallReply,
   CallRequest,
   ClassInfo,
+  DirectoryStatus,
   ExportedDatabase,
+  FindRequest,
+  FoundPage,
   Inspection,
   NodeApi,
   NodeInfo,
@@ -232,6 +235,30 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
       throw errorOf(answerOf(raw).body) ?? this.#unreachable(`answered ${status} and is no Moonport node`);
     }
     return { status, headers: unitHeaders(headers), body: unitAnswerBody(raw) };
+  }
+
+  async find({ app, className, query, timeoutMs = this.#timeoutMs }: FindRequest): Promise<FoundPage> {
+    const { where, params, order, limit, after, count } = query;
+    const asked = new URLSearchParams({
+      ...(where !== undefined && { where }),
+      ...(params !== undefined && { params: wireJson(params as PlainValue) }),
+      ...(order !== undefined && { order }),
+      ...(limit !== undefined && { limit: String(limit) }),
+      ...(after !== undefined && { after }),
+      ...(count === true && { count: "true" }),
+    });
+    const headers = { [TIMEOUT_HEADER]: String(Math.max(1, Math.ceil(timeoutMs))) };
+    const path = `/v1/${app}/${className}${asked.size === 0 ? "" : `?${asked}`}`;
+    return as<FoundPage>((await this.#ask({ method: "GET", path, headers, timeoutMs })).body);
+  }
+
+  async directory(app: string, className: string): Promise<DirectoryStatus> {
+    return as<DirectoryStatus>(await this.#get(`/v1/admin/directory/${app}/${className}`));
+  }
+
+  async rebuildDirectory(app: string, className: string): Promise<DirectoryStatus> {
+    const path = `/v1/admin/directory/${app}/${className}`;
+    return as<DirectoryStatus>((await this.#ask({ method: "POST", path, once: true })).body);
   }
 
   async units(): Promise<readonly UnitInfo[]> {

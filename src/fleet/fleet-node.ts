@@ -9,7 +9,7 @@ import type { AppSource } from "../app-source.js";
 import type { RequestCounts } from "../bucket/request-counts.js";
 import type { DelayApi, ObjectTimers } from "../delay/contract.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import { identityOf, type ObjectIdentity } from "../identity.js";
+import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
 import type { Asker, Peers } from "../links/contract.js";
 import type { Caller } from "../lua/contract.js";
 import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
@@ -81,7 +81,7 @@ type Operation =
       readonly args: Uint8Array;
       readonly caller: Caller;
     }
-  | { readonly kind: "inspect" | "recover" }
+  | { readonly kind: "inspect" | "recover" | "tell_row" }
   | { readonly kind: "history"; readonly limit?: number }
   | { readonly kind: "restore"; readonly restoration: Restoration }
   | { readonly kind: "fork"; readonly restoration: Partial<Restoration>; readonly key: string }
@@ -271,6 +271,18 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#node.view(request, sink);
   }
 
+  tellRow(object: ObjectIdentity): Promise<void> {
+    return this.#read(object, { kind: "tell_row" });
+  }
+
+  isHome(object: ObjectIdentity): boolean {
+    return this.#fleet.homeOf(partitionOf(object.id)) === this.#fleet.node;
+  }
+
+  /** A directory's shards are asked wherever they live. */
+  find: NodeApi["find"] = (request) => this.#node.find(request);
+  directory: NodeApi["directory"] = (app, className) => this.#node.directory(app, className);
+  rebuildDirectory: NodeApi["rebuildDirectory"] = (app, className) => this.#node.rebuildDirectory(app, className);
   async nodes(): Promise<readonly NodeInfo[]> {
     return this.#fleet.seen().map(({ record, standing }) => {
       const { ttlMs: _, ...shown } = record;
@@ -462,6 +474,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         return this.#locate(object);
       case "recover":
         return node.recover(object);
+      case "tell_row":
+        return node.tellRow(object);
       case "history":
         return node.history(object, operation.limit);
       case "restore":
@@ -478,22 +492,25 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   }
 
   async #ask<T>(ask: Ask<T>): Promise<T> {
+    let inDoubt = false;
     for (let failures = 1; ; failures++) {
       try {
         return await this.#once(ask);
       } catch (thrown) {
         const error = asMoonportError(thrown);
+        inDoubt ||= DOUBTFUL.has(error.code);
         const isSafe = HARMLESS.has(error.code) || (DOUBTFUL.has(error.code) && ask.isRepeatable);
         const pauseMs = backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#world.random.fraction());
-        if (!isSafe || this.#nowMs() + pauseMs >= ask.expiresMs) throw this.#told(error, ask);
+        if (!isSafe || this.#nowMs() + pauseMs >= ask.expiresMs) throw this.#told(error, ask, inDoubt);
         await sleep(this.#world, pauseMs);
-        if (ask.asker?.isGone()) throw this.#told(error, ask);
+        if (ask.asker?.isGone()) throw this.#told(error, ask, inDoubt);
       }
     }
   }
 
-  #told(error: MoonportError, { object }: Ask<unknown>): MoonportError {
-    if (!DOUBTFUL.has(error.code)) return error;
+  /** What a try came to says nothing of an earlier one that is in doubt, unless it tells what the call came to. */
+  #told(error: MoonportError, { object }: Ask<unknown>, inDoubt: boolean): MoonportError {
+    if (!inDoubt || !(error.retryable || DOUBTFUL.has(error.code))) return error;
     return MoonportError.of("outcome_unknown", `the answer of the node that owns ${object.id} was lost`, {
       object: object.id,
       hint: "ask again with the same call id to learn what became of it",

@@ -26,6 +26,8 @@ export class NodeCounters {
   /** How long finished replies waited at their gates. */
   readonly gateMs = new WaitHistogram();
   residenciesBroken = 0;
+  /** Rows told to directories and dropped, batches that failed, rows that could not be derived. */
+  readonly directory = { told: 0, dropped: 0, failures: 0, derivationsFailed: 0 };
   readonly delay = new DelayCounters();
 
   landed(carried: keyof NodeCounters["flights"], bytes: number, sinceCommitMs: number): void {

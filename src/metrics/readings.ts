@@ -58,6 +58,13 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_flight_failures_total: ({ counters }) => one(counters.flightsFailed),
   moonport_residencies_broken_total: ({ counters }) => one(counters.residenciesBroken),
 
+  moonport_directory_rows_waiting: ({ node }) => one(node.directory.waiting),
+  moonport_directory_lag_seconds: ({ node }) => one(node.directory.lagMs / 1_000),
+  moonport_directory_rows_told_total: ({ counters }) => one(counters.directory.told),
+  moonport_directory_rows_dropped_total: ({ counters }) => one(counters.directory.dropped),
+  moonport_directory_failures_total: ({ counters }) => one(counters.directory.failures),
+  moonport_directory_derivations_failed_total: ({ counters }) => one(counters.directory.derivationsFailed),
+
   moonport_bucket_requests_total: ({ requests }) =>
     requests === undefined ? [] : REQUEST_KINDS.map((kind) => ({ labels: { kind }, value: requests[kind] })),
   moonport_bucket_failures_total: ({ requests }) => (requests === undefined ? [] : one(requests.errors)),

@@ -65,6 +65,17 @@ export const METRICS = {
     "Objects that were closed in doubt: a failed commit, a lost ownership, a broken file.",
   ),
 
+  moonport_directory_rows_waiting: gauge("Directory rows that have landed and are not told to their directory yet."),
+  moonport_directory_lag_seconds: gauge("Since the oldest of those landed; 0 when none waits."),
+  moonport_directory_rows_told_total: counter("Directory rows that were told."),
+  moonport_directory_rows_dropped_total: counter(
+    "Directory rows that found DIRECTORY_QUEUE_MAX others waiting. Each is told when its object next changes it or wakes.",
+  ),
+  moonport_directory_failures_total: counter("Batches of rows that a directory did not take. Each is tried again."),
+  moonport_directory_derivations_failed_total: counter(
+    "Derivations of directory rows that failed: the class's own doing. The last good row stays.",
+  ),
+
   moonport_bucket_requests_total: counter(
     "Requests to an S3 bucket by kind, every try: what the store bills. The embedded bucket has none.",
     "kind",

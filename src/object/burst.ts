@@ -8,7 +8,7 @@
  * A call that asks another object ends the burst: what came before it commits, and it goes on in a transaction of its own.
  */
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import type { LuaClass, LuaEntry, LuaInvocation, ObjectCall, WaitAnswer } from "../lua/contract.js";
+import type { AskRequest, LuaClass, LuaEntry, LuaInvocation, WaitAnswer } from "../lua/contract.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { CallHost } from "./call-host.js";
 import { deriveRow } from "./derive-row.js";
@@ -16,7 +16,7 @@ import { takeUp } from "./due-time.js";
 import type { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import type { EmittedEvent, OpenObject } from "./open-object.js";
-import { OutgoingCalls } from "./outgoing-calls.js";
+import { isAsking, OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
 import { afterFailure } from "./try-outcome.js";
 import { wakeObject } from "./wake-object.js";
@@ -25,6 +25,7 @@ import {
   type DestroyWork,
   isForBurst,
   type Outcome,
+  type RowWork,
   type RunningTimer,
   type SentWork,
   type TimersWork,
@@ -44,6 +45,8 @@ export type BurstResult =
       /** Whoever had the timers run is told when the next is due. */
       readonly toldNextDue: boolean;
       readonly isAwake: boolean;
+      /** Whoever asked for the row to be derived. */
+      readonly rows: readonly RowWork[];
       /** The directory row's derivation failed for the first time. */
       readonly retryRow: boolean;
       /** The last call, which has written nothing and asks another object. */
@@ -60,7 +63,7 @@ export interface WaitingCall {
   /** The class it began with; a reload meanwhile is the next call's. */
   readonly lua: LuaClass;
   readonly running: RunningCall;
-  readonly request: ObjectCall;
+  readonly request: AskRequest;
 }
 
 interface RunningCall {
@@ -90,7 +93,7 @@ export class Burst {
   readonly #events: EmittedEvent[] = [];
   #seqs = 0;
   #ends = false;
-  #rowAsked = false;
+  readonly #rows: RowWork[] = [];
   /** Answered when the transaction has ended, with when the next timer is due. */
   readonly #wakes: TimersWork[] = [];
   #timersRan = 0;
@@ -200,7 +203,7 @@ export class Burst {
         // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
         const running = this.#perform(work, isBehind);
         this.#took(running instanceof Promise ? await running : running);
-      } else if (work.kind === "row") this.#rowAsked = true;
+      } else if (work.kind === "row") this.#rows.push(work);
       else if (work.kind === "sent") this.#messagesSent(work);
       else await this.#runTimers(work, isBehind);
       if (this.#waiting !== undefined || clock.monotonicMs() >= untilMs) return;
@@ -357,7 +360,7 @@ export class Burst {
 
   #stopped(work: CallWork, running: RunningCall, stop: LuaStop): Performed {
     if (stop.kind !== "wait") return this.#conclude(work, running, stop);
-    assert(stop.request.kind === "call", "methods wait for calls alone");
+    assert(isAsking(stop.request), "methods wait for other objects alone");
     // Nothing is written yet, or its host would not have let it wait.
     this.#keepWrites(running);
     return { kind: "waits", call: { work, lua: this.#lua, running, request: stop.request } };
@@ -445,7 +448,7 @@ export class Burst {
       database.rollback();
       return this.#committed({ isAwake: false, retryRow: false });
     }
-    const derived = callsWrote || preludeWrote || this.#rowAsked ? this.#deriveRow() : undefined;
+    const derived = callsWrote || preludeWrote || this.#rows.length > 0 ? this.#deriveRow() : undefined;
     const wrote = database.wroteSince(this.#startMark);
     if (wrote && this.#seqs === 0) this.#nextSeq();
     // A failed call leaves pages that are dirty though unchanged: committed, they would stand in the WAL and no flight take them.
@@ -466,6 +469,7 @@ export class Burst {
       wroteSeqs: this.#seqs,
       events: this.#events,
       ends: this.#ends,
+      rows: this.#rows,
       toldNextDue: this.#wakes.length > 0,
       waiting: this.#waiting,
       ...fields,
@@ -490,7 +494,8 @@ export class Burst {
 
   #deriveRow(): ReturnType<typeof deriveRow> | undefined {
     if (this.#ends || this.#lua.directory === undefined) return undefined;
-    return deriveRow(this.#context, this.#open, this.#lua, this.#open.committedSeq + this.#seqs);
+    // Without a call that wrote, the row itself takes a seq: one seq is one state.
+    return deriveRow(this.#context, this.#open, this.#lua, this.#open.committedSeq + Math.max(1, this.#seqs));
   }
 
   #runToEnd(entry: LuaEntry, host: CallHost): LuaEnd | Promise<LuaEnd> {
@@ -520,6 +525,7 @@ export class Burst {
   #die(error: MoonportError): BurstResult {
     this.#rollBackQuietly();
     this.#current?.reject(error);
+    for (const row of this.#rows) row.reject(error);
     for (const work of [...this.#wakes, ...this.#sents]) work.reject(undone(this.#open.object.id, error));
     this.#giveUpWaiting(error);
     const last = this.#outcomes.at(-1);

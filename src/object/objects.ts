@@ -122,6 +122,23 @@ export class Objects {
     await reply.promise;
   }
 
+  /** The object derives its row and tells it, once it is durable. @throws MoonportError */
+  tellRow(object: ObjectIdentity): Promise<void> {
+    const told = deferred();
+    this.#admit(object).submit({ kind: "row", resolve: told.resolve, reject: told.reject });
+    return told.promise;
+  }
+
+  /** Resolves when every directory row that is committed has landed, or cannot. */
+  async rowsLanded(): Promise<void> {
+    const rows = [...this.#residents.values()].flatMap(({ openFile }) => (openFile?.hasUnlandedRow ? [openFile] : []));
+    await Promise.all(
+      rows.map(
+        ({ shipper }) => new Promise<void>((resolve) => shipper.readGate({ release: resolve, fail: () => resolve() })),
+      ),
+    );
+  }
+
   /** Has an object that exists run its due timers; resolves when what they did is durable. @throws MoonportError */
   async runTimers(object: ObjectIdentity, expiresMs: number): Promise<Woken> {
     const reply = deferred<Reply>();

@@ -15,6 +15,7 @@ import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
 import { QuorumShipper } from "../shipping/quorum-shipper.js";
 import { type FlightHold, type Landed, type Load, Shipper, type ShipperParts } from "../shipping/shipper.js";
 import type { Shipping } from "../shipping/shipping.js";
+import type { RowStanding } from "../store/directory-row.js";
 import { ObjectDatabase } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { PlainValue } from "../values.js";
@@ -37,6 +38,9 @@ export interface OpenObjectEvents {
   broken(open: OpenObject, error: MoonportError): void;
 }
 
+/** Standings of one row that may wait for their landing; those of the bursts that ride one flight are rarely more. */
+const UNLANDED_ROWS_MAX = 32;
+
 export class OpenObject {
   readonly object: ObjectIdentity;
   readonly path: string;
@@ -49,6 +53,8 @@ export class OpenObject {
   readonly #events: OpenObjectEvents;
   /** Last committed seq. */
   #committedSeq: number;
+  /** Standings of the directory row that are committed and not yet landed, in order of their seqs (G1). */
+  #unlandedRows: RowStanding[] = [];
   /** Events committed and not yet landed, for whoever watches the node (G1). */
   #unlandedEvents: EmittedEvent[] = [];
   /** What commits that are not durable yet oblige to, in their order. */
@@ -212,7 +218,28 @@ export class OpenObject {
     this.#committedSeq += seqs;
     if (this.tables.owingChange.happened) this.#noteOwed(toldNextDue);
     for (const event of events) this.#unlandedEvents.push(event);
+    if (this.tables.directoryRow.hasChanged) this.#keepRow();
     this.shipper.committed();
+  }
+
+  get hasUnlandedRow(): boolean {
+    return this.#unlandedRows.length > 0;
+  }
+
+  /** Tells how the row stands; what has not landed is told when it has. */
+  tellRow(): void {
+    const standing = this.hasUnlandedRow ? undefined : this.tables.directoryRow.standing();
+    if (standing !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, standing);
+  }
+
+  #keepRow(): void {
+    const { directoryRow } = this.tables;
+    directoryRow.hasChanged = false;
+    const standing = directoryRow.standing();
+    if (standing === undefined) return;
+    // While flights fail, those between the first and the last need not be told.
+    if (this.#unlandedRows.length >= UNLANDED_ROWS_MAX) this.#unlandedRows.pop();
+    this.#unlandedRows.push(standing);
   }
 
   #noteOwed(toldNextDue: boolean): void {
@@ -292,7 +319,17 @@ export class OpenObject {
     if (carried === "segment" || carried === "snapshot") this.#observeFlight(landed, carried);
     if (carried !== "record") this.#context.counters.landed(carried, landed.load.bytes, landed.sinceCommitMs);
     this.#context.landed({ object, seq, events, destroyed: carried === "tombstone" });
+    if (carried === "tombstone") this.#context.rows.gone(object, this.claim.manifest.epoch, seq);
+    else if (this.hasUnlandedRow) this.#rowsLanded(seq);
     if (this.#owed.length > 0) this.#owedThrough(seq);
+  }
+
+  /** The last of the rows that are durable now is told. */
+  #rowsLanded(seq: number): void {
+    const isOpen = this.#unlandedRows.findIndex((row) => row.seq > seq);
+    const landed = this.#unlandedRows.splice(0, isOpen < 0 ? this.#unlandedRows.length : isOpen);
+    const last = landed.at(-1);
+    if (last !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, last);
   }
 
   /** Of what is durable now only the last mark counts. */

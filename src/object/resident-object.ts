@@ -25,6 +25,7 @@ import {
   isReplace,
   notDurableYet,
   type ReplaceWork,
+  rowThroughGate,
   tellThroughGate,
   type Work,
   waitedInVain,
@@ -375,8 +376,12 @@ export class ResidentObject implements FileHolder {
   /** After the transaction: what was committed goes to the shipper, and every caller to the gate. */
   #settleBurst(open: OpenObject, lua: LuaClass, result: BurstResult): void {
     if (result.kind === "committed") {
+      const isNewlyAwake = result.isAwake && this.#awakeAs !== lua.version;
       this.#awakeAs = result.isAwake ? lua.version : undefined;
       if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events, result.toldNextDue);
+      // Whether the directory has heard of it is not written down anywhere: an object that wakes tells its row again.
+      if (lua.directory !== undefined && (isNewlyAwake || result.rows.length > 0)) open.tellRow();
+      for (const row of result.rows) rowThroughGate(open, row);
       if (result.ends) this.#endWith(open);
       if (result.retryRow) this.#retryRowLater();
       for (const outcome of result.outcomes) tellThroughGate(open, outcome, this.#context.fleet);
@@ -392,7 +397,8 @@ export class ResidentObject implements FileHolder {
     const { world, settings } = this.#context;
     world.timers.after(settings.DIRECTORY_RETRY_MS, () => {
       // Only while it is here: the next activation derives the row anyway.
-      if (this.#state.kind === "open" && this.#mailbox.size === 0) this.submit({ kind: "row", reject() {} });
+      if (this.#state.kind === "open" && this.#mailbox.size === 0)
+        this.submit({ kind: "row", resolve() {}, reject() {} });
     });
   }
 

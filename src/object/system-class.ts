@@ -13,9 +13,15 @@ import type { PlainValue } from "../values.js";
 /** Their app; no caller from outside reaches it. */
 export const SYSTEM_APP = "system";
 
+/** What a system method may do to its object: what class code may, and change the tables as it goes. */
+export interface SystemHost extends CallHost {
+  /** As a migration would, in the call's transaction. */
+  changeSchema(sql: string): void;
+}
+
 export interface SystemMethod {
   readonly kind: MethodKind;
-  run(args: readonly PlainValue[], host: CallHost): PlainValue;
+  run(args: readonly PlainValue[], host: SystemHost): PlainValue;
 }
 
 export interface SystemClassOptions {
@@ -37,7 +43,8 @@ export function systemClass({ name, migrations, methods }: SystemClassOptions): 
     start: (entry, args, host) => {
       const method = entry.kind === "method" ? methods[entry.name] : undefined;
       return new SystemInvocation(() => {
-        if (method !== undefined) return method.run(args, host);
+        // Objects of this app get no other host.
+        if (method !== undefined) return method.run(args, host as SystemHost);
         throw MoonportError.of("method_not_found", `${name} has no such method`);
       });
     },

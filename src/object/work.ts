@@ -55,9 +55,11 @@ export interface DestroyWork {
   reject(error: MoonportError): void;
 }
 
-/** The directory row is derived once more by itself after a failure. */
+/** The directory row is derived once more: by itself after a failure, or because somebody wants it told again. */
 export interface RowWork {
   readonly kind: "row";
+  /** When it is durable. */
+  resolve(): void;
   reject(error: MoonportError): void;
 }
 
@@ -169,6 +171,14 @@ function tellDeferred(
       ? { kind: "failed" as const, error: outcome.error }
       : { kind: "returned" as const, value: outcome.value };
   tell({ result, settled: settled.promise });
+}
+
+/** Tells whoever asked for the row that it is derived, and durable. */
+export function rowThroughGate(open: OpenObject, work: RowWork): void {
+  open.shipper.readGate({
+    release: () => work.resolve(),
+    fail: (cause) => work.reject(notDurableYet(open.object.id, cause)),
+  });
 }
 
 function throughGate(

@@ -5,7 +5,8 @@
 import type { Principal } from "../auth/contract.js";
 import { callAs, checkAny, checkMethod, type Target } from "../auth/principal-calls.js";
 import { asMoonportError, MoonportError } from "../errors.js";
-import { checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
+import { checkAppName, checkClassName, checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
+import type { DirectoryQuery } from "../lua/contract.js";
 import type { NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
@@ -15,9 +16,9 @@ import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
 import { databaseAnswer, forkOf, limitOf, pointOf, restorationOf } from "./past-operations.js";
-import { bodyArguments, bodyValue, queryArguments } from "./request-body.js";
+import { bodyArguments, bodyValue, parseArguments, queryArguments } from "./request-body.js";
 import { callIdOf, timeoutOf } from "./request-headers.js";
-import { type ObjectPath, type Route, routeOf } from "./routes.js";
+import { type DirectoryPath, type ObjectPath, type Route, routeOf } from "./routes.js";
 
 export interface OperationsContext {
   readonly node: NodeApi;
@@ -59,6 +60,15 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
     case "export":
     case "quarantine_clear":
       return (principal) => principal.check({ right: "admin", ...targetOf(route.object) });
+    case "find": {
+      const { app, className } = route.directory;
+      return (principal) => principal.check({ right: "query", app, className });
+    }
+    case "directory":
+    case "directory_rebuild": {
+      const { app, className } = route.directory;
+      return (principal) => principal.check({ right: "admin", app, className });
+    }
     case "status":
     case "classes":
     case "nodes":
@@ -104,6 +114,15 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       const object = identity(route.object);
       await node.destroy(object);
       return json({ destroyed: object.id });
+    }
+    case "find":
+      return await find(context, route.directory, route.parameters, request);
+    case "directory":
+    case "directory_rebuild": {
+      const { app, className } = classNamed(route.directory);
+      return json(
+        await (route.kind === "directory" ? node.directory(app, className) : node.rebuildDirectory(app, className)),
+      );
     }
     case "history":
       return json(await node.history(identity(route.object), limitOf(route.limit)));
@@ -170,6 +189,49 @@ async function call(
   } catch (error) {
     throw asMoonportError(error).with({ object: object.id, ...(callId !== undefined && { callId }) });
   }
+}
+
+async function find(
+  { node, settings, world }: OperationsContext,
+  path: DirectoryPath,
+  parameters: URLSearchParams,
+  { headers }: HttpRequest,
+): Promise<HttpAnswer> {
+  const timeoutMs = timeoutOf(headers, world.clock.wallMs());
+  const { app, className } = classNamed(path);
+  const query = queryOf(parameters, settings);
+  return json(await node.find({ app, className, query, ...(timeoutMs !== undefined && { timeoutMs }) }));
+}
+
+function queryOf(parameters: URLSearchParams, settings: Settings): DirectoryQuery {
+  const text = (name: string): string | undefined => parameters.get(name) ?? undefined;
+  const [where, order, after, limit, count, given] = ["where", "order", "after", "limit", "count", "params"].map(text);
+  if (limit !== undefined && !/^[0-9]{1,9}$/.test(limit))
+    throw MoonportError.of("bad_option", "limit is a whole number");
+  if (count !== undefined && count !== "true" && count !== "false") {
+    throw MoonportError.of("bad_option", "count is true or false");
+  }
+  const params = given === undefined ? undefined : parseArguments(given, "params", settings);
+  if (params !== undefined && !Array.isArray(params) && !isTable(params)) {
+    throw MoonportError.of(
+      "bad_request",
+      'params is a list of values for ?, or a table of them for :name: {"least": 100}',
+    );
+  }
+  return {
+    ...(where !== undefined && { where }),
+    ...(params !== undefined && { params }),
+    ...(order !== undefined && { order }),
+    ...(limit !== undefined && { limit: Number(limit) }),
+    ...(after !== undefined && { after }),
+    ...(count === "true" && { count: true }),
+  };
+}
+
+function classNamed(path: DirectoryPath): DirectoryPath {
+  checkAppName(path.app);
+  checkClassName(path.className);
+  return path;
 }
 
 async function sql(context: OperationsContext, object: ObjectIdentity, request: HttpRequest): Promise<HttpAnswer> {

@@ -40,7 +40,7 @@ export function bodyValue(settings: Settings, { body, headers }: HttpRequest): P
 }
 
 /** VALUE_DEPTH_MAX holds for each argument; the brackets around them are not part of any. */
-function parseArguments(text: string, what: string, settings: Settings): PlainValue {
+export function parseArguments(text: string, what: string, settings: Settings): PlainValue {
   const around = text.trimStart().startsWith("[") ? 1 : 0;
   return parseWireJson(text, what, settings.VALUE_DEPTH_MAX + around);
 }

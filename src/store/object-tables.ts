@@ -31,6 +31,6 @@ export class ObjectTables {
     this.timers = new Timers(database, tables, settings, this.owingChange);
     this.outbox = new Outbox(database, tables, settings, this.owingChange);
     this.callIds = new CallIds(database, tables, this.meta, settings, seed);
-    this.directoryRow = new DirectoryRow(database, tables, settings);
+    this.directoryRow = new DirectoryRow(database, tables, this.meta, settings);
   }
 }

@@ -6,7 +6,6 @@ import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 const Note = `
 local Note = class "Note"
 Note.migrations = { "CREATE TABLE lines (id INTEGER PRIMARY KEY, text TEXT)" }
-Note.directory = { columns = { lines = "integer" }, row = function(self) return { lines = state.sql.one("SELECT count(*) AS n FROM lines").n } end }
 function Note:add(text) state.sql.exec("INSERT INTO lines (text) VALUES (?)", text) emit("added", { text = text }) return text end
 function Note:check(text) if text == "no" then error { code = "refused", message = "no" } end return text end
 function Note:grow(bytes) state.sql.exec("INSERT INTO lines (text) VALUES (?)", ("x"):rep(bytes)) return bytes end

@@ -9,8 +9,11 @@ import type {
   CallReply,
   CallRequest,
   ClassInfo,
+  DirectoryStatus,
   ExportedDatabase,
+  FindRequest,
   FleetStatus,
+  FoundPage,
   Inspection,
   NodeApi,
   NodeInfo,
@@ -29,6 +32,7 @@ import type { PlainValue, SqlRows, SqlValue } from "../../src/values.js";
 export class FakeNode implements NodeApi {
   readonly calls: CallRequest[] = [];
   readonly unitRequests: UnitRequest[] = [];
+  readonly finds: FindRequest[] = [];
   unitAnswer: (request: UnitRequest) => Promise<UnitResponse> | UnitResponse = () => ({
     status: 200,
     headers: { "content-type": "application/json; charset=utf-8" },
@@ -136,6 +140,21 @@ export class FakeNode implements NodeApi {
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
     this.unitRequests.push(request);
     return await this.unitAnswer(request);
+  }
+
+  async find(request: FindRequest): Promise<FoundPage> {
+    this.finds.push(request);
+    return { rows: [{ key: "lot-42", row: { top: 25 } }], after: "AbC", count: 1 };
+  }
+
+  async directory(app: string, className: string): Promise<DirectoryStatus> {
+    const counts = { rows: 1, current: 1, stale: 0, complete: true, waiting: 0, lagMs: 0 };
+    return { app, className, columns: { top: "integer" }, index: [], ...counts };
+  }
+
+  async rebuildDirectory(app: string, className: string): Promise<DirectoryStatus> {
+    const walk = { why: "rebuild", state: "running", objects: 0, failed: 0, progress: 0 } as const;
+    return { ...(await this.directory(app, className)), walk };
   }
 
   async units(): Promise<readonly UnitInfo[]> {

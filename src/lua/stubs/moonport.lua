@@ -294,6 +294,27 @@ hash = {}
 ---@return string hex
 function hash.sha256(text) end
 
+-- The directory -------------------------------------------------------------------------------------------------------
+
+---A query of a class's directory. In methods before their first write, and in units.
+---@class moonport.Query
+---@field where? string `top > 100 and status = 'open'`
+---@field params? any[]|table<string, any> for `?` in order, or for `:name`
+---@field order? string `-top, status`
+---@field limit? integer
+---@field after? string where the page before ended
+---@field count? boolean how many there are in all, too
+
+---@class moonport.Page
+---@field rows { key: string, row: table, staleSinceMs?: integer }[]
+---@field after? string for the next page; nil when there is none
+---@field count? integer
+
+---`find "Auction" { where = "top > 100", order = "-top", limit = 20 }`
+---@param class string
+---@return fun(query?: moonport.Query): moonport.Page
+function find(class) end
+
 -- The log -------------------------------------------------------------------------------------------------------------
 
 ---For the operator. Arguments are joined by spaces, tables show as JSON.
