@@ -18,5 +18,3 @@ export interface Variant {
 export function only(weights: FaultWeights): { readonly faults: FaultWeights } {
   return { faults: weights };
 }
-
-export type { FaultKind };
