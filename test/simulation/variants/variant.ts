@@ -1,4 +1,4 @@
-import type { FaultKind, FaultWeights, Plan } from "../plan.js";
+import type { FaultWeights, Plan } from "../plan.js";
 import type { Check } from "../simulate.js";
 import type { Replacement } from "./replacing.js";
 
