@@ -30,7 +30,8 @@ export function checkEvents(list: readonly number[], rows: readonly EventRow[], 
     lastOf.set(life, number);
     const { value } = data as unknown as Appended;
     const kept = rows[number - 1]?.data as unknown as Appended | undefined;
-    if (kept?.value !== value) faults.push(`event ${number} was told by ${life} to be of ${value}, and is of ${kept?.value}`);
+    if (kept?.value !== value)
+      faults.push(`event ${number} was told by ${life} to be of ${value}, and is of ${kept?.value}`);
   }
   return faults;
 }

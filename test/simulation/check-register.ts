@@ -15,7 +15,7 @@ const STATES_MAX = 2_000_000;
 
 export function checkRegister(history: readonly Recorded[]): readonly string[] {
   return search(history, (state, { operation, ended }) => {
-    if (operation.kind === "write") return operation.value;
+    if (operation.kind === "write" || operation.kind === "fill") return operation.value;
     if (operation.kind === "destroy") return 0;
     if (operation.kind === "read") return ended.kind === "ok" && ended.value !== state ? undefined : state;
     return undefined;

@@ -53,7 +53,10 @@ export class Landings {
     const owner = this.#owners.get(key) ?? life;
     this.#owners.set(key, owner);
     if (owner !== life) {
-      this.faults.push({ check: "owners", what: `${object}: both ${owner} and ${life} landed writes in epoch ${epoch}` });
+      this.faults.push({
+        check: "owners",
+        what: `${object}: both ${owner} and ${life} landed writes in epoch ${epoch}`,
+      });
     }
     const lack = this.#lack(landed);
     if (lack === undefined) return;

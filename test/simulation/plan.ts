@@ -56,6 +56,8 @@ export interface Plan {
   readonly readShare: number;
   /** Share of the writes that end the object; what is ended forgets its calls' ids, so clients then repeat nothing. */
   readonly destroyShare: number;
+  /** Share of a register's writes that fill it: no segment carries those, the bucket gets a snapshot ahead of the journals. */
+  readonly fillShare: number;
   readonly settings: Readonly<Record<string, number>>;
 }
 
@@ -74,6 +76,7 @@ const SETTINGS = {
   DRAIN_MS: 2_000,
   HEALTH_INTERVAL_MS: 0,
   JOURNAL_FILE_BYTES: 65_536,
+  OBJECT_FLIGHT_BYTES_MAX: 1_048_576,
   // Wall clocks leap by hours: no event is to be too old for that.
   EVENT_RETENTION_MS: 365 * 24 * 3_600_000,
 };
@@ -92,6 +95,7 @@ const UNVARIED = {
   diskSyncMs: 0.5,
   readShare: 0.3,
   destroyShare: 0,
+  fillShare: 0,
 } as const satisfies Partial<Plan>;
 
 /**
@@ -132,6 +136,7 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
     faults: doClocksLeap ? { ...kinds, clock_leap: CLOCK_LEAP } : kinds,
     readShare: doClocksLeap ? 0 : 0.3,
     destroyShare: mayDestroy ? 0.1 : 0,
+    fillShare: chance(0.15) ? 0.02 : 0,
     strikeMs: pick(500, 1_500, 1_500),
     resume: pick("in_order", "arrivals"),
     diskSyncMs: pick(0.5, 0.5, 5, 25),
@@ -147,5 +152,7 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
 /** A few kinds, each more often: what needs the same thing twice is rare where everything happens (Groce and others, 2012). */
 function drawSwarm(random: SeededRandom): FaultWeights {
   const kinds = (Object.keys(SANE_FAULTS) as FaultKind[]).filter(() => random.fraction() < 0.35);
-  return Object.fromEntries((kinds.length === 0 ? ["crash" as const] : kinds).map((kind) => [kind, 1 + random.below(6)]));
+  return Object.fromEntries(
+    (kinds.length === 0 ? ["crash" as const] : kinds).map((kind) => [kind, 1 + random.below(6)]),
+  );
 }

@@ -117,7 +117,11 @@ class Simulation {
       log: (node) => this.#logger(node),
     });
     this.#diskLosses = new DiskLosses(this.#fleet);
-    this.#world = new VirtualWorld({ time: this.#fleet.time, root: this.#fleet.folderOf("outside"), seed: seed + 1_000_003 });
+    this.#world = new VirtualWorld({
+      time: this.#fleet.time,
+      root: this.#fleet.folderOf("outside"),
+      seed: seed + 1_000_003,
+    });
     this.#nemesis = this.#newNemesis(isVaried);
   }
 
@@ -227,7 +231,8 @@ class Simulation {
     const violations: Violation[] = [];
     for (const object of this.#objects) {
       const found = await restored(this.#world, contents, settings, object).catch((error: Error) => error);
-      if (found instanceof Error) violations.push(violation("bucket", `${object} cannot be restored: ${found.message}`));
+      if (found instanceof Error)
+        violations.push(violation("bucket", `${object} cannot be restored: ${found.message}`));
       else violations.push(...this.#checkRestored(object, found));
     }
     return violations;
@@ -272,7 +277,10 @@ class Simulation {
     if (object.startsWith("List/")) return isReading ? { kind: "list" } : { kind: "append", value: this.#nextValue++ };
     if (isReading) return { kind: "read" };
     if (this.#plan.destroyShare > 0 && random.fraction() < this.#plan.destroyShare) return { kind: "destroy" };
-    if (object.startsWith("Register/")) return { kind: "write", value: this.#nextValue++ };
+    if (object.startsWith("Register/")) {
+      const isFilling = this.#plan.fillShare > 0 && random.fraction() < this.#plan.fillShare;
+      return { kind: isFilling ? "fill" : "write", value: this.#nextValue++ };
+    }
     return { kind: "add", amount: 1 + random.below(9) };
   }
 

@@ -27,7 +27,7 @@ export const JOURNALS: Record<string, Variant> = {
     plan: {
       ...LEAPS,
       nodes: 2,
-      settings: { LINK_REQUEST_MS: 100, COVER_MS: 2_000, FLIGHT_HEDGE_MS: 2_000 },
+      settings: { LINK_REQUEST_MS: 60, COVER_MS: 200, FLIGHT_HEDGE_MS: 2_000 },
       strikeMs: 500,
       ...only({ clock_leap: 2, slow_link: 3 }),
     },
@@ -54,9 +54,15 @@ export const JOURNALS: Record<string, Variant> = {
     caughtBy: "error",
   },
   "a lost disk answers as the old one": {
-    breaks: "A journal promises whatever name it is asked by: one that was made anew speaks for the one that was lost (J5).",
+    breaks:
+      "A journal promises whatever name it is asked by: one that was made anew speaks for the one that was lost (J5).",
     replaces: [replacing("cluster/journal-rules", () => ({ decidePromise: broken.answeringForOthers as never }))],
-    plan: { nodes: 2, objects: 3, ...only({ disk_lost: 4, crash: 3, cut: 2, bucket_gone: 2 }), settings: { COVER_MS: 2_000 } },
+    plan: {
+      nodes: 2,
+      objects: 3,
+      ...only({ disk_lost: 4, crash: 3, cut: 2, bucket_gone: 2 }),
+      settings: { COVER_MS: 2_000 },
+    },
     seed: 1,
     caughtBy: "history",
   },
@@ -67,7 +73,7 @@ export const JOURNALS: Record<string, Variant> = {
       ...LEAPS,
       nodes: 3,
       objects: 12,
-      settings: { JOURNAL_OBJECTS_MAX: 1, COVER_MS: 2_000 },
+      settings: { JOURNAL_OBJECTS_MAX: 1, COVER_MS: 50 },
       strikeMs: 500,
       ...only({ clock_leap: 4, cut: 4, cut_one_way: 2 }),
     },
@@ -89,7 +95,8 @@ export const JOURNALS: Record<string, Variant> = {
     caughtBy: "landed",
   },
   "a tail is read back through shared bytes": {
-    breaks: "Payloads of a tail that is handed over are views into the buffer through which the file is read (seed 33's bug).",
+    breaks:
+      "Payloads of a tail that is handed over are views into the buffer through which the file is read (seed 33's bug).",
     replaces: [
       replacing("journal/read-back", (original) => {
         let shared = Buffer.alloc(0);

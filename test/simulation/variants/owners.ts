@@ -6,7 +6,14 @@ import { replacing } from "./replacing.js";
 import { only, type Variant } from "./variant.js";
 
 /** Sets change: nodes come and go for others while their journals go on answering. */
-const CHANGES = only({ bucket_gone: 3, bucket_lands_late: 3, bucket_loses_answers: 3, crash: 2, slow_link: 2, pause: 1 });
+const CHANGES = only({
+  bucket_gone: 3,
+  bucket_lands_late: 3,
+  bucket_loses_answers: 3,
+  crash: 2,
+  slow_link: 2,
+  pause: 1,
+});
 
 export const OWNERS: Record<string, Variant> = {
   "W − 1 acknowledgements release": {
@@ -44,9 +51,16 @@ export const OWNERS: Record<string, Variant> = {
     caughtBy: "landed",
   },
   "a set change is taken for failed on an unchanged version": {
-    breaks: "When the record stands as before, a set change whose answer was lost is forgotten, though it may land yet (O5).",
+    breaks:
+      "When the record stands as before, a set change whose answer was lost is forgotten, though it may land yet (O5).",
     replaces: [...givingUpEarly()],
-    plan: CHANGES,
+    plan: {
+      nodes: 2,
+      objects: 2,
+      readShare: 0,
+      strikeMs: 500,
+      ...only({ clock_leap: 2, crash: 2, bucket_loses_answers: 6, bucket_slow: 1 }),
+    },
     seed: 1,
     caughtBy: "landed",
   },
@@ -113,6 +127,7 @@ export const OWNERS: Record<string, Variant> = {
         },
       })),
     ],
+    plan: { nodes: 3, objects: 2, workload: "register", fillShare: 0.1, stormMs: 4_000 },
     seed: 1,
     caughtBy: "landed",
   },

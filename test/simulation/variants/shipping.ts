@@ -33,7 +33,8 @@ export const SHIPPING: Record<string, Variant> = {
     caughtBy: "error",
   },
   "what no record names is collected at once": {
-    breaks: "After a compaction every body goes that the record does not name, also one that the next record is to name.",
+    breaks:
+      "After a compaction every body goes that the record does not name, also one that the next record is to name.",
     replaces: [
       replacing("shipping/collection", ({ Collector, bodyKeysOf }) => ({
         Collector: class extends Collector {
@@ -61,7 +62,12 @@ export const SHIPPING: Record<string, Variant> = {
   "a call's id is recorded in another transaction": {
     breaks: "What a call id replied is written with the transaction after that of its effect (O2).",
     replaces: [replacing("store/call-ids", recordingLater)],
-    plan: { objects: 2, readShare: 0, ...only({ crash_between_steps: 4, crash: 2, reset: 2, power_cut: 1 }), strikeMs: 500 },
+    plan: {
+      objects: 2,
+      readShare: 0,
+      ...only({ crash_between_steps: 4, crash: 2, reset: 2, power_cut: 1 }),
+      strikeMs: 500,
+    },
     seed: 1,
     caughtBy: "history",
   },
