@@ -10,13 +10,16 @@ import { Activations } from "./groups/activation.js";
 import { BucketPuts } from "./groups/bucket.js";
 import { Calls } from "./groups/calls.js";
 import { Doors } from "./groups/doors.js";
+import { Fleet } from "./groups/fleet.js";
 import { Floors } from "./groups/floors.js";
 import { LuaRows } from "./groups/lua.js";
 import { measureMemory, memoryRows } from "./groups/memory.js";
+import { Queries } from "./groups/queries.js";
 import { S3Cost } from "./groups/s3-cost.js";
 import { measureS3Idle, S3_IDLE_ROW } from "./groups/s3-idle.js";
 import { Slices } from "./groups/slices.js";
 import { measureSubscribers, subscribersRow } from "./groups/subscribers.js";
+import { measureTakeover, takeoverRow } from "./groups/takeover.js";
 import { Units } from "./groups/units.js";
 import { againstPeers, Peers } from "./peers/peers.js";
 import { BENCH_FOLDER } from "./support/bench-node.js";
@@ -47,6 +50,8 @@ interface Plan {
   readonly sleepers: number;
   readonly subscribers: number;
   readonly events: number;
+  /** Objects of the node that is killed. */
+  readonly takeover: number;
 }
 
 const FULL: Plan = {
@@ -56,6 +61,7 @@ const FULL: Plan = {
   sleepers: 200,
   subscribers: 10_000,
   events: 40,
+  takeover: 10_000,
 };
 const QUICK: Plan = {
   rounds: 2,
@@ -64,6 +70,7 @@ const QUICK: Plan = {
   sleepers: 40,
   subscribers: 10_000,
   events: 10,
+  takeover: 1_000,
 };
 
 /** What a run came to. */
@@ -86,6 +93,7 @@ async function main(options: Options): Promise<void> {
 async function measureKernel(options: Options): Promise<Measured> {
   const plan = planOf(options);
   const peers = new Peers(options.folder);
+  const fleet = new Fleet(options.folder);
   // Activation comes first: in a process that has had thousands of files open, opening one costs three times as much.
   const passes: Group[][] = [
     [new Activations(options.folder, plan.sleepers)],
@@ -95,8 +103,10 @@ async function measureKernel(options: Options): Promise<Measured> {
       new LuaRows(options.folder),
       new Calls(options.folder),
       new Units(options.folder),
+      new Queries(options.folder),
       new Slices(options.folder),
       new Doors(options.folder),
+      fleet,
       ...peers.groups,
     ],
   ];
@@ -105,13 +115,20 @@ async function measureKernel(options: Options): Promise<Measured> {
   const memory = memoryRows(plan.residents).filter((row) => isAsked(row, options, names));
   const subscribers = subscribersRow(plan.subscribers, plan.events);
   const subscribersAsked = isAsked(subscribers, options, names);
+  const takeover = takeoverRow(plan.takeover);
+  const takeoverAsked = isAsked(takeover, options, names);
   const selected = selectedOf(all, options, names);
   for (const hint of peers.hints(options.peers, options.only)) process.stderr.write(`${hint}\n`);
-  if (selected.size === 0 && memory.length === 0 && !subscribersAsked) throw unknownRow(options.only, all);
+  if (selected.size === 0 && memory.length === 0 && !subscribersAsked && !takeoverAsked)
+    throw unknownRow(options.only, all);
 
   const figures = new Map<string, Figures>();
   for (const pass of passes) for (const [name, taken] of await runPass(pass, selected, plan)) figures.set(name, taken);
-  const amounts: Amount[] = [];
+  const amounts: Amount[] = [...fleet.amounts()];
+  if (takeoverAsked) {
+    say(takeover.name);
+    amounts.push(await measureTakeover(options.folder, takeover));
+  }
   for (const row of memory) {
     say(row.name);
     amounts.push(await measureMemory(options.folder, row));

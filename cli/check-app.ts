@@ -4,8 +4,9 @@ import os from "node:os";
 import path from "node:path";
 import { type AppReport, checkApp } from "../src/app-check/check-app.js";
 import { readAppSource, readTestSources } from "../src/app-source.js";
-import type { Bucket } from "../src/bucket/bucket.js";
-import { openBucket } from "../src/bucket/open-bucket.js";
+import type { BucketReader } from "../src/bucket/bucket.js";
+import { openBucketReader } from "../src/bucket/open-bucket.js";
+import { sqliteLocation } from "../src/bucket/sqlite-location.js";
 import type { Finding } from "../src/lint/contract.js";
 import { silentLogger } from "../src/world/logger.js";
 import { RealFolder } from "../src/world/real-folder.js";
@@ -43,10 +44,10 @@ export async function checkFolder(context: Context, native: readonly string[], o
 }
 
 /** The data folder's bucket, if there is one: a check makes none. A node may be at work on it. */
-function existingBucket({ bucketUrl, settings }: Context, world: World): Bucket | undefined {
-  const file = bucketUrl.startsWith("sqlite:") ? bucketUrl.slice("sqlite:".length) : undefined;
+function existingBucket({ bucketUrl, settings }: Context, world: World): BucketReader | undefined {
+  const file = sqliteLocation(bucketUrl)?.path;
   if (file === undefined || !fs.existsSync(file)) return undefined;
-  return openBucket(bucketUrl, world, settings);
+  return openBucketReader(bucketUrl, world, settings);
 }
 
 function textOf({ findings, files, objects }: AppReport): string {

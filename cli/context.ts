@@ -18,11 +18,13 @@ export interface Context {
   /** Absolute: the data folder. */
   readonly data: string;
   readonly bucketUrl: string;
-  /** A running node that the command line names. */
+  /** A running node that the command line names; for `start` and `dev` the name of the node itself. */
   readonly nodeUrl: string | undefined;
   /** Sent to a running node. */
   readonly token: string | undefined;
   readonly settings: Settings;
+  /** What `--set` gave of them, as it stands on the command line. */
+  readonly given: readonly string[];
   /** Where units may reach the network. */
   readonly allowHosts: readonly string[];
   /** Whether `--set`, `--allow-host` or `--bucket` was given: a node that already runs does not hear of it. */
@@ -51,7 +53,10 @@ export function addSharedFlags(program: Command): void {
       "--bucket <url>",
       "where landed writes are kept: sqlite:PATH, s3://BUCKET/PREFIX or memory: (default: where this data folder's were last, at first a file in it)",
     )
-    .option("--node <url>", "a running node, http://HOST:PORT (default: the data folder's own)")
+    .option(
+      "--node <url>",
+      "a running node, http://HOST:PORT (default: the data folder's own); for start and dev, what this node is called in its fleet",
+    )
     .option("--token <token>", "sent to a running node; better given as the environment's MOONPORT_TOKEN")
     .option("--set <name=value>", "a setting; may be repeated; goes before the environment", collect)
     .option("--allow-host <host>", "a host that units may fetch from, HOST or HOST:PORT; may be repeated", collect)
@@ -77,6 +82,7 @@ export function contextOf(command: Command): Context {
     nodeUrl: flags.node,
     token: flags.token ?? (process.env.MOONPORT_TOKEN || undefined),
     settings: settingsOf(set),
+    given: set,
     allowHosts,
     configured: set.length > 0 || allowHosts.length > 0 || flags.bucket !== undefined,
   };

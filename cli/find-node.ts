@@ -9,6 +9,7 @@ import { readNodeFile } from "../src/node-file.js";
 import { silentLogger } from "../src/world/logger.js";
 import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
+import { sleep } from "../src/world/world.js";
 import { type Context, checkAppFolder } from "./context.js";
 
 export interface FoundNode {
@@ -20,6 +21,17 @@ export interface FoundNode {
 /** How long a node that stands in node.json may take to say that it is there. */
 const GREETING_MS = 2_000;
 
+/** Of a data folder whose node has just gone: another may be named in its place, or the same one come back. */
+const LOOKS_MAX = 20;
+const LOOK_MS = 100;
+/** Nodes that may go away one after the other under one command. */
+const NODES_LOST_MAX = 3;
+
+export interface WithNodeOptions {
+  /** Doing it twice is the same as doing it once: when the node goes away under it, the next one is asked. */
+  readonly isRepeatable?: boolean;
+}
+
 /**
  * @param command its name, for `node.json`
  * @throws MoonportError what `use` throws, `node_unreachable`, `folder_locked`
@@ -28,9 +40,32 @@ export async function withNode<T>(
   context: Context,
   command: string,
   use: (found: FoundNode) => Promise<T>,
+  { isRepeatable = false }: WithNodeOptions = {},
 ): Promise<T> {
-  const client = context.nodeUrl === undefined ? await runningNode(context) : clientOf(context.nodeUrl, context);
-  if (client === undefined) return await withOwnNode(context, command, use);
+  if (context.nodeUrl !== undefined) return await withClient(context, context.nodeUrl, use);
+  let url = await runningUrl(context);
+  if (url === undefined) {
+    try {
+      return await withOwnNode(context, command, use);
+    } catch (error) {
+      url = codeOf(error) === "folder_locked" ? await nextUrl(context) : undefined;
+      if (url === undefined) throw error;
+    }
+  }
+  for (let lost = 1; ; lost++) {
+    try {
+      return await withClient(context, url, use);
+    } catch (error) {
+      const mayRepeat = isRepeatable && codeOf(error) === "node_unreachable" && lost < NODES_LOST_MAX;
+      const next = mayRepeat ? await nextUrl(context) : undefined;
+      if (next === undefined) throw error;
+      url = next;
+    }
+  }
+}
+
+async function withClient<T>(context: Context, url: string, use: (found: FoundNode) => Promise<T>): Promise<T> {
+  const client = clientOf(url, context);
   if (context.configured)
     context.output.talk("--set, --allow-host and --bucket do not change a node that already runs");
   try {
@@ -38,6 +73,22 @@ export async function withNode<T>(
   } finally {
     client.close();
   }
+}
+
+/** Where the folder's node answers, as soon as one does; undefined where whoever has the folder answers nowhere. */
+async function nextUrl(context: Context): Promise<string | undefined> {
+  const world = realWorld(process.cwd(), silentLogger);
+  for (let look = 0; look < LOOKS_MAX; look++) {
+    if (readNodeFile(new RealFolder(context.data))?.url === undefined) return undefined;
+    const url = await runningUrl(context);
+    if (url !== undefined) return url;
+    await sleep(world, LOOK_MS);
+  }
+  return undefined;
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof MoonportError ? error.code : undefined;
 }
 
 /**
@@ -78,11 +129,6 @@ async function withOwnNode<T>(context: Context, command: string, use: (found: Fo
   } finally {
     await own.close();
   }
-}
-
-async function runningNode(context: Context): Promise<HttpNodeClient | undefined> {
-  const url = await runningUrl(context);
-  return url === undefined ? undefined : clientOf(url, context);
 }
 
 async function runningAddress(context: Context): Promise<string> {

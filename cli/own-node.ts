@@ -3,15 +3,14 @@
  *
  * It owns the folder's lock until {@link OwnNode.close}, which ships what has not landed, and says in `node.json` who it is.
  */
-import { openAnnounced } from "../src/announced-node.js";
+import { openAnnounced, type ServingNode } from "../src/announced-node.js";
 import { readAppSource } from "../src/app-source.js";
 import { openBucket } from "../src/bucket/open-bucket.js";
+import { fleetOptionsOf } from "../src/fleet/checked-config.js";
+import type { FleetConfig } from "../src/fleet/fleet-config.js";
 import { rememberBucket } from "../src/folder-bucket.js";
-import type { MeasuredNode } from "../src/metrics/measured.js";
-import type { NodeApi } from "../src/node-api.js";
 import type { NodeOptions } from "../src/node-options.js";
 import type { Observation, Observer } from "../src/observation.js";
-import type { LiveApi } from "../src/realtime/contract.js";
 import { type LogLevel, pinoLogger } from "../src/world/pino-logger.js";
 import { realFetcher } from "../src/world/real-fetcher.js";
 import { RealFolder } from "../src/world/real-folder.js";
@@ -26,10 +25,12 @@ export interface OwnNodeOptions {
   readonly onClassError: NodeOptions["onClassError"];
   readonly observer: Observer;
   readonly log: { readonly format: "json" | "pretty"; readonly level: LogLevel };
+  /** That it joins. Default: the node is alone. */
+  readonly fleet?: FleetConfig | undefined;
 }
 
 export interface OwnNode {
-  readonly node: NodeApi & LiveApi & MeasuredNode;
+  readonly node: ServingNode;
   readonly world: World;
   readonly session: string;
   /** Reads the app's folder again and makes its classes the ones that serve. @throws MoonportError */
@@ -46,6 +47,7 @@ type FileFault = Extract<Observation, { kind: "class_failed" | "unit_failed" | "
 /** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file */
 export async function openOwnNode(context: Context, options: OwnNodeOptions): Promise<OwnNode> {
   const { app, dir, data, settings, bucketUrl, allowHosts } = context;
+  const fleet = options.fleet && fleetOptionsOf(options.fleet, bucketUrl, settings);
   const appFolder = new RealFolder(dir);
   const world = realWorld(data, pinoLogger({ ...options.log, color: process.stderr.isTTY === true }));
   const announced = await openAnnounced(
@@ -65,6 +67,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
       }),
     },
     options.command,
+    fleet,
   );
   const { node } = announced;
   rememberBucket(world.folder, bucketUrl, world.log);

@@ -2,8 +2,9 @@
 import type { Command } from "commander";
 import type { LogLevel } from "../src/world/pino-logger.js";
 import { collect, wholeNumber } from "./context.js";
+import { addFleetFlags, type FleetFlags } from "./fleet-flags.js";
 
-export interface ServeFlags {
+export interface ServeFlags extends FleetFlags {
   readonly host: string;
   readonly port: number;
   readonly auth?: string;
@@ -15,7 +16,7 @@ export interface ServeFlags {
 const LOG_LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error", "silent"];
 
 export function addServeFlags(command: Command): Command {
-  return command
+  return addFleetFlags(command)
     .option("--host <address>", "the address to listen on; any but a loopback one needs --auth", "127.0.0.1")
     .option("--port <port>", "the port to listen on; 0 picks a free one", wholeNumber(0, 65_535), 7070)
     .option("--auth <file>", "the tokens that are let in (docs/auth.md); without it everybody on this machine is")

@@ -8,23 +8,28 @@ import { MoonportError } from "../src/errors.js";
 import { openDoors } from "../src/server/doors.js";
 import { AuthFile } from "./auth-file.js";
 import type { Context } from "./context.js";
+import { tellParent } from "./dev-parent.js";
+import { fleetConfigOf } from "./fleet-flags.js";
 import { openOwnNode } from "./own-node.js";
 import type { ServeFlags } from "./serve-flags.js";
+import { stopSignal } from "./stop-signal.js";
 import { Teller } from "./teller.js";
 import { watchApp } from "./watch.js";
 
 /** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly */
 export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
-  const stopAsked = stopSignal(context);
+  const stopAsked = stopSignal(context.output);
   const auth = flags.auth === undefined ? undefined : new AuthFile(flags.auth, context.output);
   // A terminal that is closed sends SIGHUP too, and is to end what runs in it.
   if (command === "start") auth?.readAgainOnHangup(context.output);
+  const fleet = fleetConfigOf(context, flags);
   const teller = new Teller(context.output, { events: command === "dev", flights: flags.flights === true });
   const own = await openOwnNode(context, {
     command,
     onClassError: command === "dev" ? "report" : "refuse",
     observer: (observation) => teller.observe(observation),
     log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
+    fleet,
   });
   try {
     const { host, port } = flags;
@@ -42,7 +47,15 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     });
     own.announce(doors.url);
     const watcher = command === "dev" ? watchApp(own.world, context.dir, () => reload(own.reload, teller)) : undefined;
-    teller.ready({ url: doors.url, pid: process.pid, session: own.session, data: context.data });
+    const { fleet: standing } = await node.status();
+    teller.ready({
+      url: doors.url,
+      pid: process.pid,
+      session,
+      data: context.data,
+      ...(standing !== undefined && { fleet: { node: standing.node, address: standing.address } }),
+    });
+    tellParent({ url: doors.url, session });
     try {
       await stopAsked;
     } finally {
@@ -70,18 +83,4 @@ function reload(action: () => void, teller: Teller): void {
   } catch (error) {
     teller.notReloaded(error);
   }
-}
-
-function stopSignal(context: Context): Promise<void> {
-  return new Promise((resolve) => {
-    let asked = false;
-    const onSignal = (signal: NodeJS.Signals, number: number): void => {
-      if (asked) process.exit(128 + number);
-      asked = true;
-      context.output.talk(`${signal}: letting running calls finish and flights land; once more ends at once`);
-      resolve();
-    };
-    process.on("SIGTERM", onSignal);
-    process.on("SIGINT", onSignal);
-  });
 }

@@ -1,7 +1,7 @@
 /**
  * What a running node says on stdout: that it is ready, and from then on what happens, a line each.
  *
- * With `--json` the first line is `{"url", "pid", "session"}` and each further one an object with a single key that names its
+ * With `--json` the first line is `{"url", "pid", "session"}`, with `"node"` and `"address"` in a fleet, and each further one an object with a single key that names its
  * kind. What happens before the node is ready is told after it.
  */
 import { asMoonportError } from "../src/errors.js";
@@ -15,6 +15,8 @@ export interface ReadyNode {
   readonly session: string;
   /** The data folder. */
   readonly data: string;
+  /** What it is called in its fleet, and the address of its links. */
+  readonly fleet?: { readonly node: string; readonly address: string };
 }
 
 export class Teller {
@@ -27,8 +29,9 @@ export class Teller {
     this.#show = show;
   }
 
-  ready({ url, pid, session, data }: ReadyNode): void {
-    this.#output.result(`ready at ${url} (process ${pid}, data in ${data})`, { url, pid, session });
+  ready({ url, pid, session, data, fleet }: ReadyNode): void {
+    const who = fleet === undefined ? "" : ` as ${fleet.node} of a fleet, linked at ${fleet.address}`;
+    this.#output.result(`ready at ${url}${who} (process ${pid}, data in ${data})`, { url, pid, session, ...fleet });
     const early = this.#early ?? [];
     this.#early = undefined;
     for (const observation of early) this.#tell(observation);

@@ -4,6 +4,7 @@ import os from "node:os";
 import path from "node:path";
 import type { BucketReader } from "../src/bucket/bucket.js";
 import { openBucketReader } from "../src/bucket/open-bucket.js";
+import { sqliteLocation } from "../src/bucket/sqlite-location.js";
 import { MoonportError } from "../src/errors.js";
 import { checkClassName } from "../src/identity.js";
 import type { Named, VerifyReport } from "../src/verify/report.js";
@@ -25,10 +26,12 @@ export interface VerifyFlags {
   readonly word: string | undefined;
   /** Whether the app was named, or is the default one. */
   readonly isAppGiven: boolean;
+  /** Whether what objects were is proved, too. */
+  readonly past: boolean;
   readonly jobs: number;
 }
 
-export async function verify(context: Context, { word, isAppGiven, jobs }: VerifyFlags): Promise<void> {
+export async function verify(context: Context, { word, isAppGiven, past, jobs }: VerifyFlags): Promise<void> {
   const { nodeUrl, output, quiet, settings } = context;
   if (nodeUrl !== undefined) {
     throw MoonportError.of("bad_option", "verify asks no node; it reads the bucket itself, which --bucket names");
@@ -44,6 +47,7 @@ export async function verify(context: Context, { word, isAppGiven, jobs }: Verif
       world,
       settings,
       scope,
+      past,
       jobs,
       signal: stopping.signal,
       onProgress: ({ share, objects, damaged }) => {
@@ -72,7 +76,7 @@ function scopeOf(app: string, word: string | undefined, isAppGiven: boolean): Sc
 /** One that is there: reading makes none. */
 function existingBucket({ bucketUrl, settings }: Context, world: World): BucketReader {
   const bucket = openBucketReader(bucketUrl, world, settings);
-  const file = bucketUrl.startsWith("sqlite:") ? bucketUrl.slice("sqlite:".length) : undefined;
+  const file = sqliteLocation(bucketUrl)?.path;
   if (file === undefined || fs.existsSync(file)) return bucket;
   throw MoonportError.of("bucket_unusable", `there is no bucket ${bucket.name}`, {
     hint: "--dir, --data or --bucket name another one",
@@ -127,9 +131,9 @@ class Stopping {
   }
 }
 
-function exitCodeOf({ damaged, unread }: VerifyReport): number {
-  if (damaged.count > 0) return EXIT_DAMAGED;
-  return unread.count > 0 ? EXIT_UNREAD : 0;
+function exitCodeOf({ damaged, unread, past }: VerifyReport): number {
+  if (damaged.count + past.damaged.count > 0) return EXIT_DAMAGED;
+  return unread.count + past.unread.count > 0 ? EXIT_UNREAD : 0;
 }
 
 function nothingThere(bucketName: string, scope: Exclude<Scope, { kind: "all" }>): MoonportError {
@@ -138,13 +142,17 @@ function nothingThere(bucketName: string, scope: Exclude<Scope, { kind: "all" }>
 }
 
 function textOf(bucketName: string, report: VerifyReport): string {
-  const { damaged, unread, strays, garbage, underWay } = report;
+  const { damaged, unread, past, strays, garbage, underWay } = report;
   const lines = [
     ...named(damaged, ({ object, key, reason }) => `damaged  ${object}: ${reason}\n         ${key}`),
     ...named(unread, ({ object, reason }) => `unread   ${object}: ${reason}`),
+    ...named(past.damaged, ({ object, key, reason }) => `damaged  the past of ${object}: ${reason}\n         ${key}`),
+    ...named(past.unread, ({ object, reason }) => `unread   the past of ${object}: ${reason}`),
     ...named(strays, (key) => `stray    ${key}`),
     `${counted(report.objects, "object")} in ${bucketName}: ${countsText(report)}`,
   ];
+  const pastText = pastTextOf(report);
+  if (pastText !== undefined) lines.push(pastText);
   if (garbage.bodies > 0) {
     const of = counted(garbage.objects.count, "object");
     lines.push(`garbage: ${garbage.bodies} segments and snapshots of ${of}, ${garbage.bytes} bytes`);
@@ -163,6 +171,15 @@ function countsText(report: VerifyReport): string {
   return parts.join(", ");
 }
 
+function pastTextOf({ past: { restorable, damaged, unread } }: VerifyReport): string | undefined {
+  const eras = restorable + damaged.count + unread.count;
+  if (eras === 0) return undefined;
+  const parts = [`${restorable} restorable`];
+  if (damaged.count > 0) parts.push(`${damaged.count} DAMAGED`);
+  if (unread.count > 0) parts.push(`${unread.count} unread`);
+  return `what they were: ${counted(eras, "past manifest")}, ${parts.join(", ")}`;
+}
+
 function named<T>({ first, count }: Named<T>, textOfOne: (one: T) => string): string[] {
   const lines = first.map(textOfOne);
   return count > first.length ? [...lines, `         and ${count - first.length} more`] : lines;
@@ -170,11 +187,12 @@ function named<T>({ first, count }: Named<T>, textOfOne: (one: T) => string): st
 
 function documentOf(report: VerifyReport): object {
   const listed = <T>({ count, first }: Named<T>): Named<T> => ({ count, first: [...first] });
-  const { damaged, unread, strays, garbage } = report;
+  const { damaged, unread, past, strays, garbage } = report;
   return {
     ...report,
     damaged: listed(damaged),
     unread: listed(unread),
+    past: { ...past, damaged: listed(past.damaged), unread: listed(past.unread) },
     garbage: { ...garbage, objects: listed(garbage.objects) },
     strays: listed(strays),
   };

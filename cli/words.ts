@@ -1,6 +1,7 @@
 /** Words of a command line as what they name: an object, an argument. */
 import { MoonportError } from "../src/errors.js";
 import { identityOf, type ObjectIdentity } from "../src/identity.js";
+import type { PointInTime } from "../src/node-api.js";
 import { SETTINGS } from "../src/settings/settings.js";
 import type { PlainValue, SqlValue } from "../src/values.js";
 import { CALL_ID_GRAMMAR, isCallId } from "../src/wire/call-id.js";
@@ -49,6 +50,29 @@ export function callIdOf(id: string | undefined): string {
   if (id === undefined) return uuidv7(realWorld(process.cwd(), silentLogger));
   if (isCallId(id)) return id;
   throw MoonportError.of("bad_option", `--id takes ${CALL_ID_GRAMMAR}`);
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * A seq, or a time: `2026-01-31T14:03:20Z`, `2026-01-31 14:03:20` by this machine's clock, `14:03:20` the last time it was that.
+ * @throws MoonportError `bad_option`
+ */
+export function pointOf(word: string, nowMs: number): PointInTime {
+  if (/^[0-9]{1,15}$/.test(word)) return { seq: Number(word) };
+  const clock = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(word);
+  const atMs = clock === null ? Date.parse(word) : clockMs(clock.slice(1), nowMs);
+  if (Number.isFinite(atMs) && (clock !== null || /^\d{4}-\d{2}-\d{2}/.test(word))) return { atMs };
+  throw MoonportError.of("bad_option", `--at "${word}" is neither a seq nor a time`, {
+    hint: "42, 2026-01-31T14:03:20Z, '2026-01-31 14:03:20' or 14:03:20",
+  });
+}
+
+function clockMs(parts: readonly (string | undefined)[], nowMs: number): number {
+  const [hours = 0, minutes = 0, seconds = 0] = parts.map((part) => Number(part ?? 0));
+  if (hours > 23 || minutes > 59 || seconds > 59) return Number.NaN;
+  const atMs = new Date(nowMs).setHours(hours, minutes, seconds, 0);
+  return atMs > nowMs ? atMs - DAY_MS : atMs;
 }
 
 /** An id such as 12345678901234567890 would silently become another one. */

@@ -79,7 +79,13 @@ export const ERROR_CODES = {
   method_not_found: refuse(404, "The class has no such public method.", 3),
   not_a_reading_method: refuse(405, "Only reading methods may be called with GET."),
   unit_not_found: refuse(404, "No such unit.", 3),
+  no_directory: refuse(404, "The class declares no directory: it cannot be queried.", 3),
+  bad_filter: refuse(400, "A query's filter is not understood; `details.position` tells where, from 1."),
+  bad_order: refuse(400, "A query's order names no column of the directory."),
+  bad_cursor: refuse(400, "A query's `after` is not what the page before it ended with."),
   object_not_found: refuse(404, "The object was never written, or it is destroyed.", 3),
+  object_exists: refuse(409, "There is an object under the key that a fork was to take."),
+  not_in_history: refuse(404, "What the object was at that time or seq is not kept, or it did not exist then.", 3),
   id_conflict: refuse(409, "The call id was used before with another method or other arguments."),
   id_expired: refuse(409, "The call id is older than the node remembers; whether it ran is no longer known."),
 
@@ -140,6 +146,11 @@ export const ERROR_CODES = {
   replicas_missing: retry(503, "Too few of the journals that hold the object's last writes can be reached."),
   journal_full: retry(503, "The node's journal is full until the bucket has taken what it holds."),
 
+  delivery_under_way: retry(
+    503,
+    "The command is being delivered just now: whether it can be taken back is known soon.",
+  ),
+
   outcome_unknown: {
     group: "unknown",
     status: 504,
@@ -165,7 +176,7 @@ export const ERROR_CODES = {
   bucket_failed: retry(503, "The bucket answered with an error."),
   bucket_unusable: operator(500, "The bucket failed the start-up probe."),
   link_refused: operator(500, "Another node refused the link: its secret, version or fleet differs."),
-  fleet_mismatch: operator(500, "The node's settings differ from the fleet's."),
+  fleet_mismatch: operator(500, "The node's settings differ from the fleet's, or it is alone on a fleet's bucket."),
   fleet_full: operator(503, "The fleet has as many nodes as it may have."),
   node_replaced: operator(409, "Another process has taken this node's name; this one answers nothing any more."),
   folder_locked: operator(500, "Another process uses the data folder.", 8),

@@ -3,6 +3,7 @@
  * names none means the same one, not an empty one beside it, in which a second history would begin unseen.
  */
 import path from "node:path";
+import { sqliteLocation, sqliteUrl } from "./bucket/sqlite-location.js";
 import type { Folder } from "./world/folder.js";
 import type { Logger } from "./world/logger.js";
 
@@ -21,7 +22,7 @@ export function rememberBucket(folder: Folder, url: string, log: Logger): void {
   const [now, own] = [fromAnywhere(url), ownUrl(folder)];
   const before = recorded(folder) ?? (folder.stat(OWN_FILE) && own);
   if (now === before) return;
-  if (before !== undefined) {
+  if (before !== undefined && placeOf(before) !== placeOf(now)) {
     log.warn({ before, now }, "the writes of this data folder were in another bucket before, and still are there");
   }
   if (now === own) folder.remove(RECORD);
@@ -37,7 +38,13 @@ function ownUrl(folder: Folder): string {
   return `sqlite:${folder.absolute(OWN_FILE)}`;
 }
 
+/** The same bucket, however it is used. */
+function placeOf(url: string): string {
+  return sqliteLocation(url)?.path ?? url;
+}
+
 /** A relative path means another file in another working directory. */
 function fromAnywhere(url: string): string {
-  return url.startsWith("sqlite:") ? `sqlite:${path.resolve(url.slice("sqlite:".length))}` : url;
+  const location = sqliteLocation(url);
+  return location === undefined ? url : sqliteUrl({ ...location, path: path.resolve(location.path) });
 }

@@ -1,5 +1,6 @@
 /** What a program that embeds Moonport may use; docs/embedding.md shows how. `moonport/client` is for programs without a node. */
 export type { Access, Authenticator, Principal, Right } from "./auth/contract.js";
+export type { FindOptions, FindQuery } from "./client/find.js";
 export type { AnyMethods, Snapshot } from "./client/object-handle.js";
 export type { Subscription, SubscriptionItem } from "./client/subscription.js";
 export type { View } from "./client/view.js";
@@ -15,9 +16,27 @@ export type {
   UnitCall,
   ViewOptions,
 } from "./embed/options.js";
+export type { MoonportPast } from "./embed/past.js";
 export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
+export type { FleetConfig } from "./fleet/fleet-config.js";
 export { Moonport } from "./moonport.js";
-export type { ClassInfo, Inspection, NodeStatus, UnitResponse } from "./node-api.js";
+export type {
+  ClassInfo,
+  DirectoryStatus,
+  ExportedDatabase,
+  FleetStatus,
+  FoundPage,
+  FoundRow,
+  HistoryEra,
+  Inspection,
+  NodeInfo,
+  NodeStatus,
+  ObjectHistory,
+  PointInTime,
+  Restoration,
+  Restored,
+  UnitResponse,
+} from "./node-api.js";
 export type { Observation, Observer } from "./observation.js";
 export { SETTINGS, type SettingName, settingsFromEnvironment } from "./settings/settings.js";
 export type { NativeClass, NativeClasses, NativeContext, NativeMethod } from "./units/native.js";

@@ -6,8 +6,9 @@
  * `close` also lets running calls finish and what has not landed land.
  */
 import path from "node:path";
-import { type AnnouncedNode, EMBEDDED, openAnnounced } from "./announced-node.js";
+import { type AnnouncedNode, openAnnounced } from "./announced-node.js";
 import { openBucket } from "./bucket/open-bucket.js";
+import { type FindOptions, type FindQuery, queryOf } from "./client/find.js";
 import type { AnyMethods } from "./client/object-handle.js";
 import { orAborted } from "./embed/aborted.js";
 import { type AppReader, appReader } from "./embed/app-reader.js";
@@ -23,10 +24,13 @@ import {
   type ReplacedTexts,
   type UnitCall,
 } from "./embed/options.js";
+import { MoonportPast } from "./embed/past.js";
 import { unitRequestOf } from "./embed/unit.js";
+import { fleetOptionsOf } from "./fleet/checked-config.js";
 import { bucketUrlOf, rememberBucket } from "./folder-bucket.js";
-import { checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
-import type { ClassInfo, NodeStatus, UnitResponse } from "./node-api.js";
+import { EMBEDDED } from "./folder-holder.js";
+import { checkClassName, checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
+import type { ClassInfo, DirectoryStatus, FoundPage, NodeInfo, NodeStatus, UnitResponse } from "./node-api.js";
 import { type Doors, openDoors } from "./server/doors.js";
 import { resolveSettings, type Settings } from "./settings/settings.js";
 import { type RemoteMethods, withMethods } from "./typed-methods.js";
@@ -55,7 +59,8 @@ export class Moonport {
   /**
    * Opens a node on the data folder. Everything taken is given back when it throws.
    * @throws MoonportError `bad_option`, `bad_setting`, `folder_locked` naming who has the folder, `class_invalid` naming every
-   * file that does not load, `address_in_use`, `insecure_bind`, `bucket_*`, `storage_*`
+   * file that does not load, `address_in_use`, `insecure_bind`, `bucket_*`, `storage_*`; in a fleet also `fleet_mismatch`,
+   * `fleet_full`
    */
   static async open(options: MoonportOptions): Promise<Moonport> {
     checkMoonportOptions(options);
@@ -65,6 +70,7 @@ export class Moonport {
     const world = realWorld(dataDir, loggerOf(options.log));
     const readApp = appReader(app, options);
     const bucketUrl = bucketUrlOf(world.folder, options.bucket);
+    const fleet = options.fleet && fleetOptionsOf(options.fleet, bucketUrl, settings);
     const announced = await openAnnounced(
       {
         world,
@@ -84,6 +90,7 @@ export class Moonport {
         ...(allowFetch !== undefined && { outbound: { allowHosts: allowFetch, fetcher: realFetcher } }),
       },
       EMBEDDED,
+      fleet,
     );
     rememberBucket(world.folder, bucketUrl, world.log);
     const parts = { app, world, settings, announced, readApp };
@@ -137,6 +144,15 @@ export class Moonport {
   }
 
   /**
+   * What the object was, and putting it to use (docs/history.md).
+   * @throws MoonportError `bad_name`, `bad_key`
+   */
+  past(className: string, key: string): MoonportPast {
+    const { app, announced } = this.#parts;
+    return new MoonportPast(announced.node, identityOf(app, className, key));
+  }
+
+  /**
    * Runs a unit; resolves with its response once everything that it did is durable.
    * @throws MoonportError what the unit throws, `unit_not_found`, `outcome_unknown` naming its calls; or the signal's reason
    */
@@ -148,6 +164,23 @@ export class Moonport {
     return await orAborted(options.signal, () => announced.node.runUnit(wanted));
   }
 
+  /**
+   * A page of the objects of a class, by their directory: no object is woken.
+   * @throws MoonportError `no_directory`, `bad_filter`, `bad_order`, `bad_cursor`, `bad_option`; or the signal's reason
+   */
+  async find(className: string, query: FindQuery = {}, options: FindOptions = {}): Promise<FoundPage> {
+    const { app, announced } = this.#parts;
+    checkClassName(className);
+    const { timeoutMs, signal } = options;
+    const request = { app, className, query: queryOf(query, options), ...(timeoutMs !== undefined && { timeoutMs }) };
+    return await orAborted(signal, () => announced.node.find(request));
+  }
+
+  /** How a class's directory stands. @throws MoonportError `no_directory` */
+  directory(className: string): Promise<DirectoryStatus> {
+    return this.#parts.announced.node.directory(this.#parts.app, className);
+  }
+
   /** The classes that serve, with their methods. */
   classes(): Promise<readonly ClassInfo[]> {
     return this.#parts.announced.node.classes();
@@ -155,6 +188,11 @@ export class Moonport {
 
   status(): Promise<NodeStatus> {
     return this.#parts.announced.node.status();
+  }
+
+  /** The nodes of the fleet as this one sees them; none when it is alone. */
+  nodes(): Promise<readonly NodeInfo[]> {
+    return this.#parts.announced.node.nodes();
   }
 
   /**

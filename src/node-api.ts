@@ -4,9 +4,10 @@
  * A running node implements it in process; the CLI's HTTP client implements it over the wire. Every method rejects with a
  * MoonportError and with nothing else.
  */
+import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import type { ObjectIdentity } from "./identity.js";
-import type { Caller } from "./lua/contract.js";
-import type { PlainValue, SqlRows, SqlValue } from "./values.js";
+import type { Caller, DirectoryQuery } from "./lua/contract.js";
+import type { PlainObject, PlainValue, SqlRows, SqlValue } from "./values.js";
 
 export interface CallRequest {
   readonly object: ObjectIdentity;
@@ -40,6 +41,8 @@ export interface CallReply {
 
 export interface Inspection {
   readonly object: string;
+  /** Node of the fleet that it lives on, or would. */
+  readonly node?: string;
   readonly state: "resident" | "local" | "stored" | "destroyed" | "unwritten";
   readonly epoch: number;
   /** Last committed writing transaction. */
@@ -110,6 +113,95 @@ export interface UnitInfo {
   readonly version: string;
 }
 
+/** A query of a class's directory. */
+export interface FindRequest {
+  readonly app: string;
+  readonly className: string;
+  readonly query: DirectoryQuery;
+  /** Default CALL_TIMEOUT_MS. */
+  readonly timeoutMs?: number;
+}
+
+export interface FoundRow {
+  /** The object's. */
+  readonly key: string;
+  /** Without the columns that are null. */
+  readonly row: PlainObject;
+  /** Since when the row could not be derived: it is the last good one. Wall clock, milliseconds. */
+  readonly staleSinceMs?: number;
+}
+
+export interface FoundPage {
+  readonly rows: readonly FoundRow[];
+  /** For the next page; absent when there is none. */
+  readonly after?: string;
+  /** In all, where it was asked for. */
+  readonly count?: number;
+}
+
+/** How a class's directory stands. */
+export interface DirectoryStatus {
+  readonly app: string;
+  readonly className: string;
+  readonly columns: PlainObject;
+  readonly index: readonly string[];
+  readonly rows: number;
+  /** Of them, derived under the columns that the class declares now. */
+  readonly current: number;
+  /** Of them, those whose derivation fails. */
+  readonly stale: number;
+  /** Every object has been asked for its row since the class got these columns. */
+  readonly complete: boolean;
+  /** Rows of this node's objects that wait to be told, of all classes. */
+  readonly waiting: number;
+  readonly lagMs: number;
+  /** The last walk over the class's objects by this node, or the one under way. */
+  readonly walk?: DirectoryWalk;
+}
+
+export interface DirectoryWalk {
+  readonly why: "columns" | "rebuild";
+  readonly state: "running" | "done" | "failed";
+  /** Objects asked so far. */
+  readonly objects: number;
+  /** Of them, those that could not tell their row. */
+  readonly failed: number;
+  /** Which part of the class's partitions has been walked: 0 to 1. */
+  readonly progress: number;
+  readonly error?: string;
+}
+
+/** A node of a fleet, as the node that was asked sees it. */
+export interface NodeInfo {
+  readonly node: string;
+  readonly session: string;
+  /** Of its links. */
+  readonly address: string;
+  /** Where clients reach it. */
+  readonly clientAddress?: string;
+  readonly zone: string;
+  readonly weight: number;
+  readonly version: string;
+  /** Identity of its journal. */
+  readonly journal: string;
+  readonly standing: "live" | "dead";
+  /** Whether it is the node that was asked. */
+  readonly own: boolean;
+}
+
+/** The node's part in its fleet. */
+export interface FleetStatus {
+  readonly node: string;
+  /** Another one after each lapse. */
+  readonly session: string;
+  readonly address: string;
+  /** Nodes that are not known to be dead, this one included. */
+  readonly nodes: number;
+  /** Whether the session is valid; while it is not the node answers `node_fenced`. */
+  readonly valid: boolean;
+  readonly whyInvalid?: string;
+}
+
 export interface NodeStatus {
   readonly version: string;
   /** This life of the node. */
@@ -127,6 +219,8 @@ export interface NodeStatus {
   readonly watchedObjects: number;
   readonly classes: number;
   readonly classErrors: readonly { readonly file: string; readonly message: string }[];
+  /** Of a node of a fleet. */
+  readonly fleet?: FleetStatus;
 }
 
 /** What is known of one method of one object that hung its node's main thread. */
@@ -145,7 +239,70 @@ export interface QuarantineEntry {
   readonly statement?: string;
 }
 
+/** A state that an object had: the last one at or before a seq, or a moment (wall clock, milliseconds). */
+export type PointInTime = { readonly seq: number } | { readonly atMs: number };
+
+/** How an object stood for a while, and what of it can be had again. */
+export interface HistoryEra {
+  readonly epoch: number;
+  /** The first and the last of its states that can be had, and how many there are: one for each flight. */
+  readonly fromSeq: number;
+  readonly toSeq: number;
+  readonly states: number;
+  /** Wall clock of the first of them, milliseconds; unknown where it was made before that was kept. */
+  readonly fromMs?: number;
+  /** Until then it stood; absent of what stands. */
+  readonly untilMs?: number;
+  /** It ended because the object was destroyed. */
+  readonly destroyed: boolean;
+  /** What its states are made from: a snapshot at this seq, or from nothing. */
+  readonly snapshotSeq?: number;
+}
+
+export interface ObjectHistory {
+  /** `app/Class/key` */
+  readonly object: string;
+  /** How long the past is kept, milliseconds. */
+  readonly retentionMs: number;
+  /** The object's seq, and whether it is destroyed now. */
+  readonly seq: number;
+  readonly destroyed: boolean;
+  /** The first state that can be had; absent when none can. */
+  readonly from?: { readonly seq: number; readonly atMs?: number };
+  /** The newest, in order; the last is the one that stands, unless the object is destroyed. */
+  readonly eras: readonly HistoryEra[];
+}
+
+export interface Restoration {
+  readonly at: PointInTime;
+  /** Whether the timers of then are set again. Default `keep`. */
+  readonly timers?: "keep" | "drop";
+}
+
+export interface Restored {
+  /** `app/Class/key` of the object that has it now. */
+  readonly object: string;
+  /** Its epoch and seq now. */
+  readonly epoch: number;
+  readonly seq: number;
+  /** Where the state comes from: its seq then, and when its last flight was cut. */
+  readonly fromSeq: number;
+  readonly fromMs?: number;
+}
+
+/** A database file, a part after the other. Whoever does not read it to its end calls `return` of its iterator. */
+export interface ExportedDatabase {
+  readonly seq: number;
+  readonly atMs?: number;
+  readonly bytes: number;
+  readonly parts: AsyncIterable<Uint8Array>;
+}
+
 export interface NodeApi {
+  /** Delayed commands. */
+  readonly delay: DelayApi;
+  /** @throws `object_not_found` */
+  timers(object: ObjectIdentity): Promise<ObjectTimers>;
   call(request: CallRequest): Promise<CallReply>;
   storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined>;
   /** At most 1,000 entries, in key order. */
@@ -155,14 +312,37 @@ export interface NodeApi {
   inspect(object: ObjectIdentity): Promise<Inspection>;
   /** Ends the object; resolves when the tombstone is durable. @throws `object_not_found` */
   destroy(object: ObjectIdentity): Promise<void>;
+  /** What can be had again of an object's past. @param limit of eras, the newest @throws `object_not_found` */
+  history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory>;
+  /**
+   * The object becomes what it was, under a new epoch; resolves when that is durable. Seqs and events go on counting, and an event
+   * `restored` tells of it. What it was until now stays in its past, so it can be undone.
+   * @throws `not_in_history` saying what there is, `object_not_found`, `outcome_unknown`
+   */
+  restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored>;
+  /**
+   * Another object of the class begins as what this one was, or is, without its events, its outbox and its call ids.
+   * @throws as {@link restore}, `object_exists`
+   */
+  fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored>;
+  /** The database of what the object was, or is. @throws as {@link restore} */
+  exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase>;
   /**
    * Runs a unit; resolves when everything it did is durable.
    * @throws what the unit throws, `unit_not_found`, `outcome_unknown` with the list of its calls
    */
   runUnit(request: UnitRequest): Promise<UnitResponse>;
+  /** @throws `no_directory`, `bad_filter`, `bad_order`, `bad_cursor`, `bad_option` */
+  find(request: FindRequest): Promise<FoundPage>;
+  /** @throws `no_directory` */
+  directory(app: string, className: string): Promise<DirectoryStatus>;
+  /** Begins to fill the class's directory anew from its objects. Resolves when it has begun. */
+  rebuildDirectory(app: string, className: string): Promise<DirectoryStatus>;
   classes(): Promise<readonly ClassInfo[]>;
   units(): Promise<readonly UnitInfo[]>;
   status(): Promise<NodeStatus>;
+  /** The nodes of the fleet; none when the node is alone. */
+  nodes(): Promise<readonly NodeInfo[]>;
   /** Every method that stalled and was not cleared since. */
   quarantine(): Promise<readonly QuarantineEntry[]>;
   /** Forgets a method's stalls, so that it runs again. Resolves with whether any were known. */

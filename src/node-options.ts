@@ -1,9 +1,10 @@
 /** What a node is made of; only the composition root and its callers know all of it. */
 import type { AppSource } from "./app-source.js";
 import type { Bucket } from "./bucket/bucket.js";
-import type { CallRequest } from "./node-api.js";
+import type { ObjectIdentity } from "./identity.js";
+import type { CallReply, CallRequest } from "./node-api.js";
 import type { InnerCall } from "./object/inner-call.js";
-import type { DeferredOutcome } from "./object/work.js";
+import type { DeferredOutcome, Woken } from "./object/work.js";
 import type { Observer } from "./observation.js";
 import type { Settings } from "./settings/settings.js";
 import type { Claims } from "./shipping/claims.js";
@@ -30,19 +31,38 @@ export interface FleetHooks {
   lapsed(): void;
   /** Other nodes are there than before: sets of journals may have to change. */
   membersChanged(): void;
+  /** Somebody's session has ended. */
+  sessionEnded(): void;
+  /** What a dead session left in journals is this node's now: it takes up what it owes. */
+  takenOver(object: ObjectIdentity): Promise<void>;
+  /** Gives an object up for `to`. Rejects when it stays, for something of it does not land. */
+  handOver(object: ObjectIdentity, to: string | undefined): Promise<void>;
+  /** When the object was last used here, monotonic; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined;
 }
 
 /** A fleet that this node is a member of. */
 export interface JoinedFleet extends FleetView {
+  /** Whether this node is the first of the partition's order. */
+  isHomeOf(partition: number): boolean;
   begin(hooks: FleetHooks): void;
+  /** Gives up every object, cleanly, for the others; resolves when that is done or `untilMs` (monotonic) has come. */
+  leave(untilMs: number): Promise<void>;
   /** Ends the session. */
   stop(): Promise<void>;
 }
 
 /** Where calls go that objects and units of this node make. */
 export interface CallRouter {
+  call(request: CallRequest): Promise<CallReply>;
+  /** Has an object run its due timers where it lives. */
+  wake(object: ObjectIdentity): Promise<Woken>;
   callFromObject(call: InnerCall): Promise<PlainValue>;
   callDeferred(request: CallRequest): Promise<DeferredOutcome>;
+  /** Asks an object, wherever it lives, to tell its directory row again. */
+  tellRow(object: ObjectIdentity): Promise<void>;
+  /** Whether the object is to live on this node. */
+  isHome(object: ObjectIdentity): boolean;
 }
 
 export interface NodeOptions {

@@ -5,11 +5,18 @@
 import type { AppSource } from "./app-source.js";
 import { probeBucket } from "./bucket/probe.js";
 import type { RequestCounts } from "./bucket/request-counts.js";
+import type { DelayApi, ObjectTimers } from "./delay/contract.js";
+import { NodeDelay } from "./delay/node-delay.js";
+import { delayShardClass } from "./delay/shard-class.js";
+import { delayPort, shardNumberOf } from "./delay-port.js";
+import { Directories } from "./directory/directories.js";
+import { directoryClass } from "./directory/shard-class.js";
 import { asMoonportError, MoonportError } from "./errors.js";
-import type { ObjectIdentity } from "./identity.js";
-import type { LuaClass, LuaEngine } from "./lua/contract.js";
+import { identityOf, type ObjectIdentity } from "./identity.js";
+import type { Caller, LuaClass, LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
+import { refuseFleetBucket } from "./membership/open-records.js";
 import type { MeasuredNode, NodeGauges } from "./metrics/measured.js";
 import { NodeCounters } from "./metrics/node-counters.js";
 import type {
@@ -17,10 +24,19 @@ import type {
   CallRequest,
   CallWaiter,
   ClassInfo,
+  DirectoryStatus,
+  ExportedDatabase,
+  FindRequest,
+  FoundPage,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
+  ObjectHistory,
+  PointInTime,
   QuarantineEntry,
+  Restoration,
+  Restored,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -30,23 +46,29 @@ import { Catalog } from "./object/catalog.js";
 import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
 import type { InnerCall } from "./object/inner-call.js";
-import { inspectAbsent, inspectOpen } from "./object/inspect.js";
+import { inspectAbsent, inspectOpen, inspectTimers } from "./object/inspect.js";
 import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
+import { Restoring } from "./object/restoring.js";
+import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
-import type { DeferredOutcome } from "./object/work.js";
+import type { DeferredOutcome, Woken } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
+import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
+import type { LiveSource } from "./realtime/live-source.js";
 import { ObjectSource } from "./realtime/object-source.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
 import { type FleetView, loneFleet } from "./shipping/fleet-view.js";
 import { LandingProbe } from "./shipping/landing-probe.js";
+import { PastWalk } from "./shipping/past-walk.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
+import type { StoredMessage } from "./store/outbox.js";
 import { Outbound, type OutboundOptions } from "./units/outbound.js";
 import { UnitRunner } from "./units/unit-runner.js";
 import type { PlainValue, SqlRows, SqlValue } from "./values.js";
@@ -54,7 +76,7 @@ import { VERSION } from "./version.js";
 import type { FolderLock } from "./world/folder.js";
 import { CONSOLE_ENTRY } from "./world/watchdog/running-record.js";
 import { noWatchdog, type Watchdog } from "./world/watchdog/watchdog.js";
-import { uuidv7 } from "./world/world.js";
+import { sleep, uuidv7 } from "./world/world.js";
 
 const LOCK_FILE = "lock";
 /** Where no host is allowed, nothing is ever fetched. */
@@ -65,9 +87,12 @@ const NO_OUTBOUND: OutboundOptions = {
 const STORE_LIST_MAX = 1_000;
 const NO_CHAIN: readonly string[] = [];
 
-type Phase = "serving" | "stopping" | "stopped";
+type Phase = "serving" | "settling" | "stopping" | "stopped";
+const SYSTEM: Caller = { kind: "system" };
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
+  /** This life of the node: the session that it began with. */
+  readonly session: string;
   readonly counters = new NodeCounters();
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
@@ -77,11 +102,19 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #files: FilePool;
   readonly #context: ObjectContext;
   readonly #objects: Objects;
+  readonly #restoring: Restoring;
   readonly #empty: EmptyObjects;
   readonly #units: UnitRunner;
+  readonly #directories: Directories;
+  /** This node's own objects, for who watches them. */
+  readonly source: LiveSource;
   readonly #hub: Hub;
+  /** For hubs of other nodes. */
+  readonly feeds: Feeds;
   readonly #probe: LandingProbe;
+  readonly #pastWalk: PastWalk;
   readonly #fleet: JoinedFleet | FleetView;
+  readonly #delay: NodeDelay;
   #router: CallRouter | undefined;
   #phase: Phase = "serving";
   #stopped: Promise<void> | undefined;
@@ -100,9 +133,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     try {
       await bucket.start();
       await probeBucket(bucket, world);
-      await joinFleet(bucket);
+      const { settings } = options;
+      const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
+      if (options.fleet === undefined) await refuseFleetBucket(bucket, world, settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
-      joined = await options.fleet?.({ world, bucket, settings: options.settings, fleet: "moonport" });
+      joined = await options.fleet?.({ world, bucket, settings, fleet });
       return new MoonportNode(options, lock, quarantine, joined);
     } catch (error) {
       await joined?.stop();
@@ -118,18 +153,36 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#lock = lock;
     const fleet = joined ?? loneFleet(uuidv7(world));
     this.#fleet = fleet;
+    this.session = fleet.session;
     const observe = options.observer ?? (() => {});
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
-    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}));
+    const systemClasses = [delayShardClass, directoryClass({ filterBytesMax: settings.DIRECTORY_FILTER_BYTES_MAX })];
+    this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}), systemClasses);
+    const call = (inner: InnerCall): Promise<PlainValue> =>
+      this.#router?.callFromObject(inner) ?? this.#callFromObject(inner);
+    this.#directories = new Directories({
+      world,
+      settings,
+      counters: this.counters,
+      bucket,
+      classes: () => this.#catalog.list(),
+      declarationOf: (app, className) => this.#catalog.classOf(app, className).directory,
+      call,
+      tellRow: (object) => (this.#router ?? this).tellRow(object),
+      isHome: (object) => this.#router?.isHome(object) ?? true,
+    });
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
     this.#context = {
       world,
       settings,
       log: world.log,
       bucket,
-      claims: new Claims(world, bucket, fleet, settings),
+      claims: new Claims(world, bucket, fleet, settings, {
+        lost: (id) => this.feeds.lost(id),
+        beforeTail: (object) => this.#delay.beforeTail(object),
+      }),
       fleet,
       catalog: this.#catalog,
       // The embedded bucket commits together whatever arrives together: it bounds itself.
@@ -144,17 +197,31 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       waits: new WaitGraph(),
       running,
       quarantine,
-      call: (call) => this.#router?.callFromObject(call) ?? this.#callFromObject(call),
+      call,
+      find: async (className, query, { app, expiresMs }) =>
+        ({
+          ...(await this.#directories.find({ app, className, query, expiresMs })),
+        }) as unknown as PlainValue,
+      rows: this.#directories.rows,
+      obligations: {
+        opened: (...opened) => this.#delay.obligations.opened(...opened),
+        listed: (...listed) => this.#delay.obligations.listed(...listed),
+        landed: (...landed) => this.#delay.obligations.landed(...landed),
+      },
       landed: (landing) => {
         this.#probe.landed();
         this.#hub.landed(landing);
+        this.feeds.landed(landing);
       },
     };
     this.#objects = new Objects(this.#context);
+    this.#restoring = new Restoring(this.#context, this.#objects);
     this.#empty = new EmptyObjects(this.#context);
-    const source = new ObjectSource(this.#context, this.#objects, this.#empty);
-    this.#hub = new Hub({ source, world, settings });
+    this.source = new ObjectSource(this.#context, this.#objects, this.#empty);
+    this.#hub = new Hub({ source: this.source, world, settings });
+    this.feeds = new Feeds(this.source);
     this.#probe = new LandingProbe({ world, bucket, settings, session: this.session });
+    this.#pastWalk = new PastWalk({ world, bucket, settings });
     this.#units = new UnitRunner({
       world,
       settings,
@@ -163,23 +230,91 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       unitOf: (app, unit) => this.#catalog.unitOf(app, unit),
       access: ({ app, className }, method) => this.#catalog.methodOf(this.#catalog.classOf(app, className), method),
       callDeferred: (request) => (this.#router ?? this).callDeferred(request),
+      find: this.#context.find,
+    });
+    this.#delay = new NodeDelay({
+      world,
+      settings,
+      bucket,
+      counters: this.counters.delay,
+      session: () => this.session,
+      isDead: async (session) => (await fleet.standing(session)) === "dead",
+      isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
+      messages: (object, limit) => this.#messagesOf(object, limit),
+      sent: (object, numbers) => this.#objects.messagesSent(object, numbers),
+      checkMethod: (app, className, method) => {
+        if (app === SYSTEM_APP) throw noSuchApp(app);
+        if (!this.#catalog.isNative(className)) this.#catalog.methodOf(this.#catalog.classOf(app, className), method);
+      },
+      port: delayPort({
+        router: () => this.#router,
+        isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
+        holds: (object) => this.holds(object),
+        manifest: (object) => this.#objects.manifest(object),
+        call: (request) => this.call(request),
+        callHere: (request) => this.#dispatch(request, NO_CHAIN),
+        callObject: (call) => this.#context.call(call),
+        wake: (object) => this.wake(object),
+        native: options.native ?? {},
+        depthMax: settings.VALUE_DEPTH_MAX,
+      }),
     });
     this.#begin();
+    for (const { name, methods } of systemClasses) this.counters.calls.know(SYSTEM_APP, name, [...methods.keys()]);
     joined?.begin({
       claims: this.#context.claims,
       lapsed: () => this.#lapsed(),
-      membersChanged: () => this.#objects.renewSets(),
+      membersChanged: () => {
+        this.#objects.renewSets();
+        this.#directories.changed();
+        this.#delay.membersChanged();
+      },
+      sessionEnded: () => this.#delay.membersChanged(),
+      takenOver: async (object) => void (await this.wake(object)),
+      handOver: (object, to) => this.#objects.handOver(object, to),
+      lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
+    // Of a fleet's node, when it reaches the others: see routeCalls.
+    if (joined === undefined) this.#delay.start();
   }
 
-  /** This life of the node; another one after its session has lapsed. */
-  get session(): string {
-    return this.#fleet.session;
+  /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
+  async recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    this.#assertServing();
+    return { seq: await this.#context.claims.recover(object) };
   }
 
   /** From now on objects and units of this node reach others through `router`. */
   routeCalls(router: CallRouter): void {
     this.#router = router;
+    this.#delay.start();
+  }
+
+  get delay(): DelayApi {
+    return this.#delay.operations;
+  }
+
+  /**
+   * Has an object run its due timers; resolves when what they did is durable, and whoever is to know of its next one does.
+   * @throws MoonportError `moved` when the object is another node's
+   */
+  async wake(object: ObjectIdentity): Promise<Woken> {
+    this.#assertServing(SYSTEM);
+    if (!(await this.#objects.exists(object))) return { epoch: 0, seq: 0, ran: 0, inMs: null };
+    const expiresMs = this.#nowMs() + this.#options.settings.CALL_TIMEOUT_MS;
+    return this.#delay.waking(object, () => this.#objects.runTimers(object, expiresMs));
+  }
+
+  async timers(object: ObjectIdentity): Promise<ObjectTimers> {
+    if (!(await this.#exists(object))) {
+      throw MoonportError.of("object_not_found", `${object.id} does not exist`, { object: object.id });
+    }
+    return this.#objects.read(object, inspectTimers);
+  }
+
+  /** From now on who subscribes here hears of objects through `source`, wherever they live. */
+  routeLive(source: LiveSource): void {
+    this.#hub.useSource(source);
   }
 
   /** Whether the object is this node's, as far as is known here. */
@@ -189,20 +324,20 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   /** Whether a call of the method changes nothing; not of a class or method that is not known here. */
   isReading(object: ObjectIdentity, method: string): boolean {
-    const isOne = (info: ClassInfo): boolean => info.app === object.app && info.name === object.className;
-    return (
-      this.#catalog
-        .list()
-        .find(isOne)
-        ?.methods.find(({ name }) => name === method)?.kind === "read"
-    );
+    try {
+      return this.#catalog.classOf(object.app, object.className).methods.get(method) === "read";
+    } catch {
+      return false;
+    }
   }
 
   #lapsed(): void {
     const cause = MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
-    this.#options.world.log.error({ session: this.session }, "the session has lapsed: every object closes");
+    this.#options.world.log.error({ session: this.#fleet.session }, "the session has lapsed: every object closes");
     this.#context.claims.sessionEnded();
     this.#objects.loseAll(cause);
+    this.#delay.lapsed();
+    this.feeds.allLost(cause);
   }
 
   call(request: CallRequest): Promise<CallReply> {
@@ -249,6 +384,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #callDeferred(request: CallRequest): Promise<DeferredOutcome> {
     this.#assertServing();
     const { object, method, args, caller, callId } = request;
+    if (object.app === SYSTEM_APP && caller.kind !== "system") throw noSuchApp(object.app);
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read" && !(await this.#objects.exists(object))) {
@@ -297,10 +433,66 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#objects.read(object, (open) => inspectOpen(open, this.#objects.resident(object)?.mailboxCalls ?? 0));
   }
 
+  /** Makes sure that the object, if it is there, is this node's. @throws MoonportError `moved` when another one's */
+  async settle(object: ObjectIdentity): Promise<void> {
+    await this.#exists(object);
+  }
+
   async destroy(object: ObjectIdentity): Promise<void> {
-    this.#assertServing();
-    this.#catalog.classOf(object.app, object.className);
+    this.#assertKnown(object);
     await this.#objects.destroy(object);
+  }
+
+  find({ app, className, query, timeoutMs }: FindRequest): Promise<FoundPage> {
+    const expiresMs = this.#nowMs() + (timeoutMs ?? this.#options.settings.CALL_TIMEOUT_MS);
+    return this.#directories.find({ app, className, query, expiresMs });
+  }
+
+  directory(app: string, className: string): Promise<DirectoryStatus> {
+    return this.#directories.status(app, className);
+  }
+
+  rebuildDirectory(app: string, className: string): Promise<DirectoryStatus> {
+    return this.#directories.rebuild(app, className);
+  }
+
+  /** Resolves when directories have heard of everything that was committed before. */
+  async rowsTold(): Promise<void> {
+    await this.#objects.rowsLanded();
+    await this.#directories.whenIdle();
+  }
+
+  /** The object tells its row again, or that it is gone; resolves when its directory has it. */
+  async tellRow(object: ObjectIdentity): Promise<void> {
+    this.#assertServing();
+    this.#directories.forget(object);
+    if (await this.#exists(object)) await this.#objects.tellRow(object);
+    else {
+      const manifest = await this.#objects.manifest(object);
+      if (manifest?.destroyed) this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
+    }
+    await this.#directories.whenTold(object);
+  }
+
+  async history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    this.#assertKnown(object);
+    return await this.#restoring.history(object, limit);
+  }
+
+  async restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    this.#assertKnown(object);
+    return await this.#delay.renewed(object, () => this.#restoring.restore(object, restoration));
+  }
+
+  async fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    this.#assertKnown(object);
+    const copy = identityOf(object.app, object.className, key);
+    return await this.#delay.renewed(copy, () => this.#restoring.fork(object, restoration, copy));
+  }
+
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    this.#assertKnown(object);
+    return await this.#restoring.export(object, at);
   }
 
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
@@ -343,6 +535,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     };
   }
 
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return [];
+  }
+
   get bucketRequests(): RequestCounts | undefined {
     return this.#options.bucket.requests;
   }
@@ -361,6 +557,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       openFiles: this.#files.size,
       subscriptions: this.#hub.subscriptions,
       watchedObjects: this.#hub.watchedObjects,
+      directory: this.#directories.gauges,
     };
   }
 
@@ -386,6 +583,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     }
     for (const { app, name } of this.#catalog.listUnits()) this.counters.units.know(app, name);
     this.#hub.classesChanged();
+    this.#directories.changed();
   }
 
   /**
@@ -407,27 +605,42 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       this.reload(this.#options.apps);
       this.#refuseBrokenClasses();
       this.#objects.start();
+      this.#restoring.start();
       this.#probe.start();
+      this.#pastWalk.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
+      this.#directories.stop();
       this.#engine.close();
       throw error;
     }
   }
 
   async #stop(): Promise<void> {
+    const { world, settings, bucket } = this.#options;
+    const untilMs = this.#nowMs() + settings.DRAIN_MS;
+    this.#directories.rest();
+    // What is under way of delayed work ends first: its outcomes are writes of objects.
+    await this.#within(settings.DRAIN_MS / 2, this.#delay.settle());
+    // Each object is served until its own turn to leave has come.
+    if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
+    // Directories hear of what they have landed, and no more of what is asked from outside.
+    this.#phase = "settling";
+    await this.#tellRowsWithin((untilMs - this.#nowMs()) / 2);
     this.#phase = "stopping";
     this.#hub.stop();
-    const { world, settings, bucket } = this.#options;
-    await this.#drainWithin(settings.DRAIN_MS).catch((error: Error) => {
+    this.feeds.stop();
+    await this.#drainWithin(Math.max(1, untilMs - this.#nowMs())).catch((error: Error) => {
       this.#unlanded = error;
       world.log.error({ error: error.message }, "stopped with writes that have not landed");
     });
     const cause = MoonportError.of("node_stopping", "the node has stopped");
     this.#units.stop(cause);
+    await this.#within(settings.DRAIN_MS / 2, this.#delay.stop());
     this.#objects.abandon(cause);
     this.#empty.close();
     this.#probe.stop();
+    this.#pastWalk.stop();
     if ("stop" in this.#fleet) await this.#fleet.stop();
     await bucket.stop();
     this.#engine.close();
@@ -437,15 +650,36 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   #drainWithin(boundMs: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const timer = this.#options.world.timers.after(boundMs, () =>
-        reject(MoonportError.of("node_stopping", `not everything landed within ${boundMs} ms`)),
-      );
-      this.#objects
-        .drain()
-        .then(resolve, reject)
-        .finally(() => timer.cancel());
+    return this.#inTime(boundMs, this.#objects.drain(), `not everything landed within ${boundMs} ms`);
+  }
+
+  /** Directories hear of what landed last; what they do not hear in time is told when its object wakes. */
+  async #tellRowsWithin(boundMs: number): Promise<void> {
+    await this.#inTime(boundMs, this.rowsTold(), "not every directory row was told").catch((error: Error) => {
+      this.#options.world.log.warn(this.#directories.gauges, error.message);
     });
+    this.#directories.stop();
+  }
+
+  #inTime(boundMs: number, work: Promise<void>, late: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#options.world.timers.after(Math.max(1, boundMs), () =>
+        reject(MoonportError.of("node_stopping", late)),
+      );
+      work.then(resolve, reject).finally(() => timer.cancel());
+    });
+  }
+
+  /** Waits for it so long, and goes on. */
+  async #within(boundMs: number, work: Promise<void>): Promise<void> {
+    const over = new AbortController();
+    await Promise.race([work.catch(() => {}), sleep(this.#options.world, boundMs, over.signal)]);
+    over.abort();
+  }
+
+  async #messagesOf(object: ObjectIdentity, limit: number): Promise<readonly StoredMessage[]> {
+    if (!(await this.#objects.exists(object))) return [];
+    return this.#objects.read(object, (open) => open.tables.outbox.read(0, limit));
   }
 
   async #callFromObject({ expiresMs, chain, ...call }: InnerCall): Promise<PlainValue> {
@@ -472,7 +706,16 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
 
   /** @param chain the objects that wait for it */
   async #call(request: CallRequest, chain: readonly string[] = NO_CHAIN): Promise<CallReply> {
-    this.#assertServing();
+    this.#assertServing(request.caller);
+    if (request.object.app !== SYSTEM_APP) return this.#dispatch(request, chain);
+    if (request.caller.kind !== "system") throw noSuchApp(request.object.app);
+    const reply = await this.#dispatch(request, chain);
+    const shard = shardNumberOf(request.object);
+    if (shard !== undefined) this.#delay.touched(shard);
+    return reply;
+  }
+
+  async #dispatch(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
     const { object, method } = request;
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
@@ -518,13 +761,20 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #exists(object: ObjectIdentity): Promise<boolean> {
-    this.#assertServing();
-    this.#catalog.classOf(object.app, object.className);
+    this.#assertKnown(object);
     return this.#objects.exists(object);
   }
 
-  #assertServing(): void {
+  #assertKnown(object: ObjectIdentity): void {
+    this.#assertServing();
+    this.#catalog.classOf(object.app, object.className);
+  }
+
+  /** @param caller what is under way of the node's own work may go on until the node drains */
+  #assertServing(caller?: Caller): void {
     if (this.#phase === "serving") return;
+    if (this.#phase === "settling" && caller !== undefined && caller.kind !== "client" && caller.kind !== "unit")
+      return;
     throw MoonportError.of("node_stopping", "the node is shutting down", { retryAfterMs: 1_000 });
   }
 
@@ -539,6 +789,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       },
     });
   }
+}
+
+function noSuchApp(app: string): MoonportError {
+  return MoonportError.of("app_not_found", `no app is called ${app}`, {
+    hint: "objects of Moonport's own take no calls",
+  });
 }
 
 /** An open object has its file, its WAL, and the WAL once more for the capture. */

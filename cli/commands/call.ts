@@ -4,7 +4,7 @@ import { checkMethodName, type ObjectIdentity } from "../../src/identity.js";
 import type { NodeApi } from "../../src/node-api.js";
 import { SETTINGS } from "../../src/settings/settings.js";
 import { type Context, contextOf, wholeNumber } from "../context.js";
-import { withNode } from "../find-node.js";
+import { type FoundNode, withNode } from "../find-node.js";
 import { jsonText } from "../output.js";
 import { argumentOf, callIdOf, objectOf } from "../words.js";
 
@@ -47,7 +47,7 @@ async function call(
   checkMethodName(method);
   const args = words.map(argumentOf);
   const callId = callIdOf(flags.id);
-  await withNode(context, "call", async ({ node, kind }) => {
+  const use = async ({ node, kind }: FoundNode): Promise<void> => {
     const reply = await node.call({
       object,
       method,
@@ -59,7 +59,9 @@ async function call(
     const { value, seq } = reply;
     context.output.result(jsonText(value), { value, ...(seq !== undefined && { seq }), id: callId });
     if (kind === "own" && seq !== undefined) await tellOfTimers(context, node, object);
-  });
+  };
+  // Its id makes it so.
+  await withNode(context, "call", use, { isRepeatable: true });
 }
 
 /** This process ends now, and timers fire in running nodes only. */

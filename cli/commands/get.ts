@@ -18,7 +18,9 @@ export function addGet(program: Command): void {
     .action(async (object: string, storeKey: string, _flags: object, command: Command) => {
       const context = contextOf(command);
       const identity = objectOf(context.app, object);
-      const value = await withNode(context, "get", ({ node }) => node.storeGet(identity, storeKey));
+      const value = await withNode(context, "get", ({ node }) => node.storeGet(identity, storeKey), {
+        isRepeatable: true,
+      });
       if (value !== undefined) return context.output.result(jsonText(value), { found: true, value });
       process.exitCode = EXIT_ABSENT;
       context.output.talk(`${identity.id} stores nothing under "${storeKey}"`);

@@ -24,7 +24,9 @@ export function addInspect(program: Command): void {
     .action(async (object: string, _flags: object, command: Command) => {
       const context = contextOf(command);
       const identity = objectOf(context.app, object);
-      const inspection = await withNode(context, "inspect", ({ node }) => node.inspect(identity));
+      const inspection = await withNode(context, "inspect", ({ node }) => node.inspect(identity), {
+        isRepeatable: true,
+      });
       context.output.result(propertiesOf(propertyLines(inspection)), inspection);
     });
 }
@@ -32,6 +34,7 @@ export function addInspect(program: Command): void {
 function propertyLines(it: Inspection): (readonly [string, string])[] {
   const lines: (readonly [string, string])[] = [
     ["object", it.object],
+    ...(it.node === undefined ? [] : [["node", it.node] as const]),
     ["state", STATES[it.state]],
     ["epoch", String(it.epoch)],
     ["seq", landed(it)],

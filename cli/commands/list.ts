@@ -16,7 +16,9 @@ export function addList(program: Command): void {
     .action(async (object: string, prefix: string, _flags: object, command: Command) => {
       const context = contextOf(command);
       const identity = objectOf(context.app, object);
-      const entries = await withNode(context, "list", ({ node }) => node.storeList(identity, prefix));
+      const entries = await withNode(context, "list", ({ node }) => node.storeList(identity, prefix), {
+        isRepeatable: true,
+      });
       if (entries.length === 0) context.output.talk(`${identity.id} stores nothing${prefix && ` under "${prefix}"`}`);
       if (entries.length === 0 && !context.output.json) return;
       const lines = entries.map(([key, value]) => [key, jsonText(value)] as const);

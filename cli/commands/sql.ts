@@ -20,7 +20,9 @@ export function addSql(program: Command): void {
       const context = contextOf(command);
       const identity = objectOf(context.app, object);
       const parameters = words.map(sqlParameterOf);
-      const found = await withNode(context, "sql", ({ node }) => node.sql(identity, statement, parameters));
+      const found = await withNode(context, "sql", ({ node }) => node.sql(identity, statement, parameters), {
+        isRepeatable: true,
+      });
       context.output.result(tableOf(found), { columns: found.columns, rows: found.rows });
       context.output.talk(found.rows.length === 1 ? "1 row" : `${found.rows.length} rows`);
     });

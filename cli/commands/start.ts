@@ -12,7 +12,9 @@ export function addStart(program: Command): void {
       `
 Examples:
   moonport start --port 7071
-  moonport start --port 0 --json                 one line with its address when it is ready`,
+  moonport start --port 0 --json                 one line with its address when it is ready
+  moonport start --bucket s3://my-bucket/p --fleet-listen 10.0.0.7:7071 --node n1
+                                                 as a node of a fleet`,
     );
   addServeFlags(command).action(async (flags: ServeFlags, self: Command) => {
     const context = contextOf(self);

@@ -6,7 +6,7 @@
  * copies of them.
  */
 import type { AppSource } from "../app-source.js";
-import type { Bucket } from "../bucket/bucket.js";
+import type { BucketReader } from "../bucket/bucket.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkUnitName } from "../identity.js";
 import type { Finding, LintApp, LintFile } from "../lint/contract.js";
@@ -28,8 +28,8 @@ export interface AppCheck {
   readonly settings: Settings;
   /** Its folder is empty and nobody else's. */
   readonly world: World;
-  /** Started; nothing is written to it. */
-  readonly bucket?: Bucket;
+  /** Started. */
+  readonly bucket?: BucketReader;
   /** Objects of each class that are tried at most. */
   readonly objectsMax: number;
 }

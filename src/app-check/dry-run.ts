@@ -5,7 +5,7 @@
  * nothing written but the copy.
  */
 import type { AppSource } from "../app-source.js";
-import type { Bucket } from "../bucket/bucket.js";
+import type { BucketReader } from "../bucket/bucket.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Finding } from "../lint/contract.js";
@@ -24,7 +24,7 @@ import { migrationFinding } from "./class-database.js";
 export interface DryRunInput {
   readonly app: AppSource;
   readonly classes: readonly LuaClass[];
-  readonly bucket: Bucket;
+  readonly bucket: BucketReader;
   readonly settings: Settings;
   readonly world: World;
   readonly objectsMax: number;

@@ -148,6 +148,7 @@ async function answer(request: WaitRequest, node: TestNode): Promise<WaitAnswer>
 }
 
 async function outcomeOf(request: WaitRequest, node: TestNode): Promise<PlainValue> {
+  if (request.kind === "find") return node.find(request.className, request.query);
   if (request.kind !== "call") throw MoonportError.of("method_error", `a test does not ${request.kind}`);
   const { className, key, method, args } = request;
   if (className !== TEST_RUNNER) return node.call(`${className}/${key}`, method, args);

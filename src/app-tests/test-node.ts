@@ -7,7 +7,7 @@ import type { Bucket } from "../bucket/bucket.js";
 import { openBucket } from "../bucket/open-bucket.js";
 import { MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
-import type { Caller } from "../lua/contract.js";
+import type { Caller, DirectoryQuery } from "../lua/contract.js";
 import { MoonportNode } from "../node.js";
 import type { UnitResponse } from "../node-api.js";
 import type { Observation } from "../observation.js";
@@ -61,6 +61,15 @@ export class TestNode {
   async call(object: string | ObjectIdentity, method: string, args: readonly PlainValue[]): Promise<PlainValue> {
     const identity = typeof object === "string" ? this.#identity(object) : object;
     return (await this.#until(this.#running.call({ object: identity, method, args, caller: this.caller }))).value;
+  }
+
+  /** Directories hear of everything first: a test asks for what it has just done. */
+  async find(className: string, query: DirectoryQuery): Promise<PlainValue> {
+    const node = this.#running;
+    await this.#until(node.rowsTold());
+    return {
+      ...(await this.#until(node.find({ app: this.#options.app.app, className, query }))),
+    } as unknown as PlainValue;
   }
 
   async unit(unit: string, request: PlainObject): Promise<PlainValue> {

@@ -2,8 +2,8 @@
  * One line of what somebody may do: rights, and the names they hold for.
  *
  * A list that is left out does not limit. A limit on apps, classes or keys holds for what has none, too: an operator who may
- * only look after one class may not drain the node. A limit on methods says nothing about subscribing, and excludes reading
- * an object's store past its methods.
+ * only look after one class may not drain the node. A limit on methods says nothing about subscribing and the directory, and
+ * excludes reading an object's store past its methods. The directory shows all keys: a limit on keys excludes it.
  */
 import type { Access, Right } from "./contract.js";
 import type { Pattern } from "./pattern.js";
@@ -24,7 +24,8 @@ export function grants(grant: Grant, access: Access): boolean {
   if (!covers(grant.apps, access.app)) return false;
   if (!covers(grant.classes, access.className)) return false;
   if (!covers(grant.keys, access.key)) return false;
-  const isWithoutMethod = access.right === "subscribe" && access.method === undefined;
+  const hasNoMethod = access.right === "subscribe" || access.right === "query";
+  const isWithoutMethod = hasNoMethod && access.method === undefined;
   return isWithoutMethod || covers(grant.methods, access.method);
 }
 

@@ -96,7 +96,10 @@ export async function tryWrite(bucket: Bucket, write: ResolvableWrite, inDoubt: 
   const known = await readBack(bucket, write);
   if (known) return known;
   const cause = "error" in result ? result.error : undefined;
-  throw bucketError("unknown", `it is not known whether the write of ${write.key} landed`, { cause });
+  throw bucketError("unknown", `it is not known whether the write of ${write.key} landed`, {
+    cause,
+    ...retryAfterOf(cause),
+  });
 }
 
 async function tryOnce(bucket: Bucket, write: ResolvableWrite): Promise<TryResult> {
@@ -112,13 +115,21 @@ async function tryOnce(bucket: Bucket, write: ResolvableWrite): Promise<TryResul
   }
 }
 
+function retryAfterOf(error: unknown): { readonly retryAfterMs?: number } {
+  const { retryAfterMs } = error instanceof MoonportError ? error : {};
+  return retryAfterMs === undefined ? {} : { retryAfterMs };
+}
+
 /** Whatever goes wrong here, the write itself was not sent. */
 async function writeAhead(bucket: Bucket, beside: NonNullable<ResolvableWrite["beside"]>): Promise<void> {
   try {
     for (const write of beside) await bucket.write([write]);
   } catch (error) {
     if (!(error instanceof MoonportError)) throw error;
-    throw bucketError("refused", `what belongs beside the write is not there: ${error.message}`, { cause: error });
+    throw bucketError("refused", `what belongs beside the write is not there: ${error.message}`, {
+      cause: error,
+      ...retryAfterOf(error),
+    });
   }
 }
 

@@ -9,6 +9,7 @@ import { S3Bucket } from "./s3/s3-bucket.js";
 import { parseS3Url } from "./s3/s3-location.js";
 import { SqliteBucket } from "./sqlite-bucket.js";
 import { SqliteBucketReader } from "./sqlite-bucket-reader.js";
+import { type SqliteLocation, sqliteLocation } from "./sqlite-location.js";
 
 const SCHEMES = ["sqlite", "memory", "s3"] as const;
 const FORMS = "a bucket is sqlite:PATH, s3://BUCKET/PREFIX or memory:";
@@ -20,8 +21,10 @@ const FORMS = "a bucket is sqlite:PATH, s3://BUCKET/PREFIX or memory:";
 export function openBucket(url: string, world: World, settings: Settings): Bucket {
   const { scheme, rest } = partsOf(url);
   switch (scheme) {
-    case "sqlite":
-      return new SqliteBucket(world, settings, checkedPath(url, rest));
+    case "sqlite": {
+      const { path, isShared } = checkedLocation(url);
+      return new SqliteBucket(world, settings, path, { isShared });
+    }
     case "memory":
       if (rest !== "") throw badUrl(url, "memory: takes nothing after the colon");
       return new MemoryBucket(world, { timeoutMs: settings.BUCKET_TIMEOUT_MS });
@@ -36,10 +39,9 @@ export function openBucket(url: string, world: World, settings: Settings): Bucke
  * @throws MoonportError `bad_option`, for `memory:` too, which no other process can read
  */
 export function openBucketReader(url: string, world: World, settings: Settings): BucketReader {
-  const { scheme, rest } = partsOf(url);
-  switch (scheme) {
+  switch (partsOf(url).scheme) {
     case "sqlite":
-      return new SqliteBucketReader(world, settings, checkedPath(url, rest));
+      return new SqliteBucketReader(world, settings, checkedLocation(url).path);
     case "memory":
       throw badUrl(url, "what another process keeps in memory cannot be read");
     case "s3":
@@ -55,13 +57,15 @@ function partsOf(url: string): { readonly scheme: (typeof SCHEMES)[number]; read
   return { scheme, rest: url.slice(colon + 1) };
 }
 
-function checkedPath(url: string, path: string): string {
-  if (path === "") throw badUrl(url, "sqlite: needs the path of a file");
+function checkedLocation(url: string): SqliteLocation {
+  const location = sqliteLocation(url);
+  const path = location?.path ?? "";
+  if (location === undefined || path === "") throw badUrl(url, "sqlite: needs the path of a file");
   if (path === ":memory:" || path.startsWith("//")) {
-    throw badUrl(url, "sqlite: takes a plain path, absolute or relative, and no options");
+    throw badUrl(url, "sqlite: takes a plain path, absolute or relative");
   }
   if (path.includes("\0")) throw badUrl(url, "a path holds no NUL");
-  return path;
+  return location;
 }
 
 function isScheme(scheme: string): scheme is (typeof SCHEMES)[number] {

@@ -1,8 +1,8 @@
 /**
  * The embedded bucket: one SQLite file with synchronous=FULL, written and read by a thread each.
  *
- * Writes that arrive together commit together. Several processes may use one file. A write that landed survives a crash
- * of the machine; reads see every landed write and wait for none that is under way.
+ * Writes that arrive together commit together. Several processes may use one file, and take turns where it is said to be
+ * shared. A write that landed survives a crash of the machine; reads see every landed write and wait for none that is under way.
  */
 import { MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
@@ -44,10 +44,15 @@ export class SqliteBucket implements Bucket {
   #stopped = false;
 
   /** @param path of the file, absolute or relative to the working directory; it and its folder are created when missing */
-  constructor(world: World, settings: Pick<Settings, "BUCKET_QUEUE_MAX" | "BUCKET_TIMEOUT_MS">, path: string) {
+  constructor(
+    world: World,
+    settings: Pick<Settings, "BUCKET_QUEUE_MAX" | "BUCKET_TIMEOUT_MS">,
+    path: string,
+    { isShared = false }: { readonly isShared?: boolean } = {},
+  ) {
     this.name = `sqlite:${path}`;
     this.#world = world;
-    this.#writer = new WorkerLane(world, settings, path, "writer");
+    this.#writer = new WorkerLane(world, settings, path, "writer", isShared);
     this.#reader = new SqliteBucketReader(world, settings, path);
   }
 

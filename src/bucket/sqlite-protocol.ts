@@ -73,6 +73,8 @@ export interface WorkerStart {
   readonly path: string;
   /** How long SQLite waits for another process's write. */
   readonly busyTimeoutMs: number;
+  /** Whether writers of several processes take turns. */
+  readonly isShared: boolean;
 }
 
 export type ToWorker =

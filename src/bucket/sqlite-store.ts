@@ -15,6 +15,7 @@ import {
   type StoreWrite,
 } from "./sqlite-protocol.js";
 import { openBucketFile, storageFaultOf } from "./sqlite-schema.js";
+import { SqliteTurns } from "./sqlite-turns.js";
 
 /** A larger value lies in parts: above about a quarter of a page, SQLite would spill it out of the row anyway. */
 const ROW_BYTES_MAX = 900;
@@ -35,15 +36,21 @@ interface Row {
 export class SqliteStore {
   readonly #database: Database;
   readonly #sql: ReturnType<typeof statements>;
+  /** Where other processes write too. */
+  readonly #turns: SqliteTurns | undefined;
   #lastNumber = 0;
   #commits = 0;
   #changes = 0;
   #garbage = true;
+  #othersWrote = false;
 
   /** @throws SQLite's own errors, and one of ours for a file that is no bucket */
-  constructor(file: string, busyTimeoutMs: number) {
+  constructor(file: string, busyTimeoutMs: number, { isShared = false }: { readonly isShared?: boolean } = {}) {
     this.#database = openBucketFile(file, { busyTimeoutMs, write: true });
     this.#sql = statements(this.#database);
+    if (!isShared) return;
+    this.#turns = new SqliteTurns(busyTimeoutMs);
+    this.#database.pragma("busy_timeout = 0");
   }
 
   /** Transactions that changed something; one in which every condition was lost costs no flush. */
@@ -63,7 +70,7 @@ export class SqliteStore {
   /** One transaction for all of `requests`; one answer each, in order. */
   applyGroup(requests: readonly ChangeRequest[]): StoreAnswer[] {
     try {
-      this.#sql.begin.run();
+      this.#begin();
     } catch (error) {
       return failAll(requests, "refused", error);
     }
@@ -71,6 +78,7 @@ export class SqliteStore {
     let changes: number;
     try {
       const numberBefore = this.#sql.counter.get() as number;
+      this.#othersWrote = numberBefore !== this.#lastNumber;
       this.#lastNumber = numberBefore;
       answers = requests.map((request) => this.#apply(request));
       if (this.#lastNumber !== numberBefore) this.#sql.setCounter.run(this.#lastNumber);
@@ -80,6 +88,17 @@ export class SqliteStore {
       return failAll(requests, "refused", error);
     }
     return this.#commit(requests, answers, changes);
+  }
+
+  /** The answers of a group are on their way: others may have the file. */
+  leaveTurn(): void {
+    this.#turns?.leave(this.#othersWrote);
+  }
+
+  #begin(): void {
+    const { begin } = this.#sql;
+    if (this.#turns === undefined) begin.run();
+    else this.#turns.take(() => void begin.run());
   }
 
   #commit(requests: readonly ChangeRequest[], answers: StoreAnswer[], changes: number): StoreAnswer[] {

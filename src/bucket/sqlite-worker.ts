@@ -51,7 +51,7 @@ function runWorker(port: MessagePort, start: WorkerStart): void {
 function open(port: MessagePort, start: WorkerStart): Server | undefined {
   try {
     return start.role === "writer"
-      ? writeServer(port, new SqliteStore(start.path, start.busyTimeoutMs))
+      ? writeServer(port, new SqliteStore(start.path, start.busyTimeoutMs, start))
       : readServer(port, new SqliteReader(start.path, start.busyTimeoutMs));
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
@@ -88,6 +88,7 @@ function writeServer(port: MessagePort, store: SqliteStore): Server {
         taken += requests.length;
         sendAnswers(port, batch, own, true, store);
       }
+      store.leaveTurn();
     },
     close: () => store.close(),
   };

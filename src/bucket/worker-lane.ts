@@ -79,11 +79,11 @@ export class WorkerLane {
   #commits = 0;
   #garbage = false;
 
-  constructor(world: LaneWorld, settings: LaneSettings, path: string, role: WorkerRole) {
+  constructor(world: LaneWorld, settings: LaneSettings, path: string, role: WorkerRole, isShared = false) {
     this.#world = world;
     this.#settings = settings;
     // SQLite gives up waiting for another process while the caller still listens, so that it is told and not left to guess.
-    this.#workerStart = { role, path, busyTimeoutMs: Math.floor(settings.BUCKET_TIMEOUT_MS / 2) };
+    this.#workerStart = { role, path, busyTimeoutMs: Math.floor(settings.BUCKET_TIMEOUT_MS / 2), isShared };
     this.#name = `sqlite:${path}`;
   }
 

@@ -10,6 +10,7 @@
  * Bounded: so many are with the node at a time, the others wait in the order they came; one beyond `callsMax` is refused.
  */
 import { MoonportError } from "../errors.js";
+import type { DirectoryQuery } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
 import { backoffMs } from "../world/backoff.js";
@@ -21,6 +22,8 @@ export interface CallInput {
   readonly target: FrameTarget;
   readonly method: string;
   readonly args: readonly PlainValue[];
+  /** In place of a call: a question to the directory of the target's class. */
+  readonly query?: DirectoryQuery;
   /** The caller's own, who may have sent it before. */
   readonly callId: string | undefined;
   readonly timeoutMs: number;
@@ -119,7 +122,7 @@ export class Calls {
     this.#sent.clear();
     for (const call of again) {
       call.place = { kind: "waiting" };
-      call.mayHaveRun = true;
+      call.mayHaveRun = call.input.query === undefined;
       call.lastError = error;
     }
     this.#waiting = new Set([...again, ...this.#waiting]);
@@ -157,7 +160,7 @@ export class Calls {
   failAll(error: MoonportError): void {
     this.#waiting.clear();
     for (const call of this.#all) {
-      const mayHaveRun = call.mayHaveRun || call.place.kind === "sent";
+      const mayHaveRun = call.mayHaveRun || (call.place.kind === "sent" && call.input.query === undefined);
       this.#end(call, mayHaveRun ? unknown(call, error.message, error) : this.#named(call, error));
     }
   }
@@ -177,14 +180,19 @@ export class Calls {
   }
 
   #send(call: PendingCall): void {
-    const { target, method, args } = call.input;
+    const { target, method, args, query } = call.input;
     const { callId } = call;
     const leftMs = Math.max(1, Math.ceil(call.expiresMs - this.#platform.clock.monotonicMs()));
     const timeoutMs = Math.min(leftMs, NODE_TIMEOUT_MAX_MS);
     const id = this.#wire.nextId();
     this.#sent.set(id, call);
     call.sends += 1;
-    const size = this.#wire.send({ type: "call", id, ...target, method, args, callId, timeoutMs });
+    const { app, class: className } = target;
+    const size = this.#wire.send(
+      query === undefined
+        ? { type: "call", id, ...target, method, args, callId, timeoutMs }
+        : { type: "find", id, class: className, query, timeoutMs, ...(app !== undefined && { app }) },
+    );
     call.place = { kind: "sent", id, size };
   }
 
@@ -240,6 +248,7 @@ export class Calls {
   #timeIsUp(call: PendingCall): MoonportError {
     const { input, place, lastError } = call;
     const message = `no answer within ${input.timeoutMs} ms`;
+    if (input.query !== undefined && place.kind === "sent") return MoonportError.of("deadline_exceeded", message);
     if (call.mayHaveRun || place.kind === "sent") return unknown(call, message, lastError);
     if (lastError !== undefined) return this.#named(call, lastError);
     const why = this.#wire.isUp ? "too many other calls were under way" : "there was no connection to the node";
@@ -248,7 +257,7 @@ export class Calls {
   }
 
   #named({ input, callId }: PendingCall, error: MoonportError): MoonportError {
-    return error.with({ callId, object: objectId(input.target) });
+    return input.query === undefined ? error.with({ callId, object: objectId(input.target) }) : error;
   }
 }
 

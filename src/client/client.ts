@@ -3,11 +3,13 @@
  * they wait while there is none and go on when there is one again.
  */
 import { MoonportError } from "../errors.js";
+import type { FoundPage } from "../node-api.js";
 import { type RemoteMethods, withMethods } from "../typed-methods.js";
 import { jsonCodec, msgpackCodec } from "../wire/codec.js";
 import { CLOSE_CODES, type ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
 import { Calls, type Wire } from "./calls.js";
+import { type FindOptions, type FindQuery, queryOf } from "./find.js";
 import { type ClientState, Link, type LinkListener, type Loss } from "./link.js";
 import { type AnyMethods, ClientObject, type HandleContext, type RemoteObject } from "./object-handle.js";
 import { type ClientOptions, type ConnectOptions, clientOptions, socketUrl } from "./options.js";
@@ -58,6 +60,27 @@ export class MoonportClient {
     const typed = withMethods<ClientObject, AnyMethods>(handle, (method, args) => handle.call(method, args));
     // What the class returns is known to its author alone: the node says what it is, the type says what it should be.
     return typed as ClientObject & RemoteMethods<AnyMethods> as unknown as RemoteObject<Methods>;
+  }
+
+  /**
+   * A page of the objects of a class, by their directory: no object is woken.
+   * @throws MoonportError `no_directory`, `bad_filter`, `bad_order`, `bad_cursor`, `bad_option`; or the signal's reason
+   */
+  async find(className: string, query: FindQuery = {}, options: FindOptions = {}): Promise<FoundPage> {
+    this.#assertOpen();
+    const { app, timeoutMs } = this.#options;
+    const asked = queryOf(query, options);
+    options.signal?.throwIfAborted();
+    const page = await this.#calls.start({
+      target: { app, class: className, key: "" },
+      method: "find",
+      args: [],
+      query: asked,
+      callId: undefined,
+      timeoutMs: options.timeoutMs ?? timeoutMs,
+      signal: options.signal,
+    });
+    return page as unknown as FoundPage;
   }
 
   /**

@@ -5,16 +5,26 @@
  * again and runs once. The path goes out as it is written here (a URL parser would swallow the keys `.` and `..`).
  */
 import http from "node:http";
+import type { DelayApi, ObjectTimers } from "../delay/contract.js";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type {
   CallReply,
   CallRequest,
   ClassInfo,
+  DirectoryStatus,
+  ExportedDatabase,
+  FindRequest,
+  FoundPage,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
+  ObjectHistory,
+  PointInTime,
   QuarantineEntry,
+  Restoration,
+  Restored,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -22,10 +32,12 @@ import type {
 import type { LiveApi, Sink, SubscribeRequest, Subscription } from "../realtime/contract.js";
 import { SETTINGS } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "../values.js";
-import { CALL_ID_HEADER, SEQ_HEADER, TIMEOUT_HEADER, UNIT_HEADER } from "../wire/http-headers.js";
+import { CALL_ID_HEADER, CUT_HEADER, SEQ_HEADER, TIMEOUT_HEADER, UNIT_HEADER } from "../wire/http-headers.js";
 import { errorOf } from "../wire/problem.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { uuidv7, type World } from "../world/world.js";
+import { download } from "./download.js";
+import { HttpDelay } from "./http-delay.js";
 import { StreamSubscription } from "./stream-subscription.js";
 
 export interface HttpNodeClientOptions {
@@ -69,6 +81,9 @@ const ANSWER_MARGIN_MS = 5_000;
 /** Deeper than any value a node sends: its answers wrap values in a few levels of their own. */
 const ANSWER_DEPTH_MAX = SETTINGS.VALUE_DEPTH_MAX.max + 8;
 
+/** A large object's past is read from the bucket, and what is made of it may have to be written there. */
+const PAST_TIMEOUT_MS = 600_000;
+
 /** How a subscription goes on when its node does not. */
 export interface ResumeOptions {
   /**
@@ -81,6 +96,7 @@ export interface ResumeOptions {
 }
 
 export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
+  readonly delay: DelayApi;
   readonly #options: HttpNodeClientOptions;
   readonly #target: { readonly host: string; readonly port: number };
   readonly #agent = new http.Agent({ keepAlive: true });
@@ -94,6 +110,11 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
       throw MoonportError.of("bad_option", "a token is made of letters, digits and . _ ~ + / -");
     }
     this.#target = targetOf(options.url);
+    this.delay = new HttpDelay({
+      world: options.world,
+      get: (path) => this.#get(path),
+      post: async (path, body) => (await this.#ask({ method: "POST", path, ...(body !== undefined && { body }) })).body,
+    });
   }
 
   /** Drops the kept connections. */
@@ -153,8 +174,42 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     return as<Inspection>(await this.#get(`/v1/admin/inspect/${objectPath(object)}`));
   }
 
+  async timers(object: ObjectIdentity): Promise<ObjectTimers> {
+    return as<ObjectTimers>(await this.#get(`/v1/admin/timers/${objectPath(object)}`));
+  }
+
   async destroy(object: ObjectIdentity): Promise<void> {
     await this.#ask({ method: "POST", path: `/v1/admin/destroy/${objectPath(object)}`, once: true });
+  }
+
+  async history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    const query = limit === undefined ? "" : `?limit=${limit}`;
+    return as<ObjectHistory>(await this.#get(`/v1/admin/history/${objectPath(object)}${query}`));
+  }
+
+  async restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    return await this.#putPast("restore", object, { ...restorationFields(restoration) });
+  }
+
+  async fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    return await this.#putPast("fork", object, { ...restorationFields(restoration), to: key });
+  }
+
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    const { world, token } = this.#options;
+    const query = at === undefined ? "" : "seq" in at ? `?seq=${at.seq}` : `?atMs=${at.atMs}`;
+    const ask = { method: "GET", path: `/v1/admin/export/${objectPath(object)}${query}` };
+    const options = { ...this.#target, ...requestOf(ask, token) };
+    const unreachable = (what: string, cause?: unknown): MoonportError => this.#unreachable(what, cause);
+    const { status, headers, parts } = await download(world, options, PAST_TIMEOUT_MS, unreachable);
+    const [seq, atMs] = [headers[SEQ_HEADER], headers[CUT_HEADER]];
+    if (status !== 200 || typeof seq !== "string") throw await this.#refused(status, headers, parts);
+    return {
+      seq: Number(seq),
+      ...(typeof atMs === "string" && { atMs: Number(atMs) }),
+      bytes: Number(headers["content-length"]),
+      parts,
+    };
   }
 
   /** As with calls, the node sees a client. What the unit answered comes back whatever its status. */
@@ -182,6 +237,30 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     return { status, headers: unitHeaders(headers), body: unitAnswerBody(raw) };
   }
 
+  async find({ app, className, query, timeoutMs = this.#timeoutMs }: FindRequest): Promise<FoundPage> {
+    const { where, params, order, limit, after, count } = query;
+    const asked = new URLSearchParams({
+      ...(where !== undefined && { where }),
+      ...(params !== undefined && { params: wireJson(params as PlainValue) }),
+      ...(order !== undefined && { order }),
+      ...(limit !== undefined && { limit: String(limit) }),
+      ...(after !== undefined && { after }),
+      ...(count === true && { count: "true" }),
+    });
+    const headers = { [TIMEOUT_HEADER]: String(Math.max(1, Math.ceil(timeoutMs))) };
+    const path = `/v1/${app}/${className}${asked.size === 0 ? "" : `?${asked}`}`;
+    return as<FoundPage>((await this.#ask({ method: "GET", path, headers, timeoutMs })).body);
+  }
+
+  async directory(app: string, className: string): Promise<DirectoryStatus> {
+    return as<DirectoryStatus>(await this.#get(`/v1/admin/directory/${app}/${className}`));
+  }
+
+  async rebuildDirectory(app: string, className: string): Promise<DirectoryStatus> {
+    const path = `/v1/admin/directory/${app}/${className}`;
+    return as<DirectoryStatus>((await this.#ask({ method: "POST", path, once: true })).body);
+  }
+
   async units(): Promise<readonly UnitInfo[]> {
     return as<{ units: UnitInfo[] }>(await this.#get("/v1/admin/classes")).units;
   }
@@ -192,6 +271,10 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
 
   async status(): Promise<NodeStatus> {
     return as<NodeStatus>(await this.#get("/v1/admin/status"));
+  }
+
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return as<{ nodes: NodeInfo[] }>(await this.#get("/v1/admin/nodes")).nodes;
   }
 
   async quarantine(): Promise<readonly QuarantineEntry[]> {
@@ -211,6 +294,24 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     const session = isTable(body) ? body.session : undefined;
     if (typeof session === "string") return session;
     throw errorOf(body) ?? this.#unreachable("is no Moonport node");
+  }
+
+  async #putPast(route: "restore" | "fork", object: ObjectIdentity, fields: PlainObject): Promise<Restored> {
+    const path = `/v1/admin/${route}/${objectPath(object)}`;
+    const body = wireJson(fields);
+    const answer = await this.#ask({ method: "POST", path, body, timeoutMs: PAST_TIMEOUT_MS, once: true });
+    return as<Restored>(answer.body);
+  }
+
+  async #refused(
+    status: number,
+    headers: http.IncomingHttpHeaders,
+    parts: AsyncIterable<Uint8Array>,
+  ): Promise<MoonportError> {
+    const read: Uint8Array[] = [];
+    for await (const part of parts) read.push(part);
+    const { body } = answerOf({ status, headers, bytes: Buffer.concat(read) });
+    return errorOf(body) ?? this.#unreachable(`answered ${status} and is no Moonport node`);
   }
 
   get #timeoutMs(): number {
@@ -320,6 +421,10 @@ function unitHeaders(headers: http.IncomingHttpHeaders): Record<string, string> 
 function unitAnswerBody({ headers, bytes }: RawAnswer): string | Uint8Array {
   const isText = /^text\/|json|xml|urlencoded/.test(headers["content-type"] ?? "");
   return isText ? bytes.toString("utf8") : new Uint8Array(bytes);
+}
+
+function restorationFields({ at, timers }: Partial<Restoration>): PlainObject {
+  return { ...(at !== undefined && { at: { ...at } }), ...(timers !== undefined && { timers }) };
 }
 
 function objectPath({ app, className, key }: ObjectIdentity): string {

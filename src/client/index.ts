@@ -19,8 +19,10 @@ export function connect(url: string, options: ConnectOptions = {}): MoonportClie
 }
 
 export { type ErrorCode, MoonportError } from "../errors.js";
+export type { FoundPage, FoundRow } from "../node-api.js";
 export type { PlainObject, PlainValue } from "../values.js";
 export type { MoonportClient } from "./client.js";
+export type { FindOptions, FindQuery } from "./find.js";
 export type { ClientState } from "./link.js";
 export type {
   AnyMethods,

@@ -39,14 +39,15 @@ type Promised<P> = Extract<PromiseAnswer<P>, { kind: "promised" }>;
 /**
  * @param record as the claimer's CAS1, known to have won, wrote it
  * @param answers those to that claim; others, and what journals say that the record does not name, count for nothing
+ * @param needed fewer only where an operator has accepted that released writes may be lost
  */
 export function chooseTail<P>(
   record: OwnershipRecord,
   answers: readonly PromiseAnswer<P>[],
   ownFile?: OwnFile,
+  needed = answersNeeded(record.quorum),
 ): TailChoice<P> {
   const promised = countedAnswers(record, answers);
-  const needed = answersNeeded(record.quorum);
   if (promised.size < needed) {
     const missing = record.set.filter(({ journal }) => !promised.has(journal));
     return { kind: "waiting", needed, answered: promised.size, missing };

@@ -20,6 +20,7 @@ import type {
   ViewOptions as ClientViewOptions,
 } from "../client/object-handle.js";
 import { MoonportError } from "../errors.js";
+import type { FleetConfig } from "../fleet/fleet-config.js";
 import type { Caller } from "../lua/contract.js";
 import type { Observer } from "../observation.js";
 import { plainCopy } from "../plain-copy.js";
@@ -58,6 +59,8 @@ export interface MoonportOptions {
   readonly observer?: Observer;
   /** Opens the HTTP and WebSocket doors too. */
   readonly listen?: ListenOptions;
+  /** Joins the fleet of the bucket, which all its nodes share. Default: the node is alone. */
+  readonly fleet?: FleetConfig;
 }
 
 /** Default: JSON lines, from warnings up. */
@@ -128,6 +131,15 @@ export const MOONPORT_RULES: OptionRules<MoonportOptions> = {
   onClassError: oneOf("refuse", "report"),
   observer: callback,
   listen: flatObject,
+  fleet: flatObject,
+};
+export const FLEET_RULES: OptionRules<FleetConfig> = {
+  node: filledText,
+  listen: filledText,
+  advertise: filledText,
+  zone: filledText,
+  weight: { is: "a number", accepts: (value) => typeof value === "number" },
+  secret: filledText,
 };
 const LOG_RULES: OptionRules<LogOptions> = {
   format: oneOf("json", "pretty"),
@@ -174,6 +186,10 @@ export function checkMoonportOptions(options: MoonportOptions): void {
     throw MoonportError.of("bad_option", `${whose}: with dir, ${name} are read from the app's folder`);
   }
   if (options.listen !== undefined) checkOptions(`${whose}: listen`, options.listen, LISTEN_RULES);
+  if (options.fleet !== undefined) {
+    checkOptions(`${whose}: fleet`, options.fleet, FLEET_RULES);
+    if (options.fleet.listen === undefined) throw MoonportError.of("bad_option", `${whose}: fleet needs listen`);
+  }
   if (options.log !== undefined && !isLogger(options.log)) checkOptions(`${whose}: log`, options.log, LOG_RULES);
 }
 

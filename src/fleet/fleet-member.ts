@@ -8,18 +8,21 @@ import type { Bucket } from "../bucket/bucket.js";
 import type { Member, ReplicaSet } from "../cluster/ownership.js";
 import { quorumFor } from "../cluster/quorum.js";
 import { Ring } from "../cluster/ring.js";
+import { MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
-import type { NodeRecord, SessionStanding } from "../membership/contract.js";
+import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
+import { Handover } from "./handover.js";
 import { remoteJournal, serveJournal } from "./journal-messages.js";
+import { Senders } from "./senders.js";
 import { Takeover } from "./takeover.js";
 
 const JOURNAL_FOLDER = "journal";
@@ -47,11 +50,13 @@ export class FleetMember implements JoinedFleet {
   readonly #journal: Journal;
   readonly #members: Members;
   readonly #remote = new Map<string, JournalPort>();
-  /** Session that sent the last entry kept here, by object. */
-  readonly #sentBy = new Map<string, string>();
+  readonly #senders: Senders;
   #ring = new Ring([]);
   #hooks: FleetHooks | undefined;
+  #membersChanged: () => void = () => {};
   #takeover: Takeover | undefined;
+  #handover: Handover | undefined;
+  #isLeaving = false;
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
@@ -72,8 +77,8 @@ export class FleetMember implements JoinedFleet {
       fleet,
       version: VERSION,
     });
-    const sentBy = new Map<string, string>();
-    serveJournal(links, journal, (object, session) => void sentBy.set(object, session));
+    const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
+    serveJournal(links, journal, (object, session) => senders.note(object, session));
     handle?.(links);
     try {
       const address = await links.start();
@@ -99,7 +104,7 @@ export class FleetMember implements JoinedFleet {
           replaced: (error) => world.log.error({ code: error.code }, error.message),
         },
       });
-      member = new FleetMember(parts, options.node, links, journal, members, sentBy);
+      member = new FleetMember(parts, options.node, links, journal, members, senders);
       return member;
     } catch (error) {
       await links.stop();
@@ -114,14 +119,14 @@ export class FleetMember implements JoinedFleet {
     links: Links,
     journal: Journal,
     members: Members,
-    sentBy: Map<string, string>,
+    senders: Senders,
   ) {
     this.#parts = parts;
     this.node = node;
     this.links = links;
     this.#journal = journal;
     this.#members = members;
-    this.#sentBy = sentBy;
+    this.#senders = senders;
     this.#ring = new Ring(members.members());
   }
 
@@ -137,6 +142,11 @@ export class FleetMember implements JoinedFleet {
     return this.#ring;
   }
 
+  /** Of this node's journal since it was opened: entries that came, and syncs of the disk that they shared. */
+  get journalCounts(): { readonly entries: number; readonly syncs: number } {
+    return { entries: this.#senders.entries, syncs: this.#journal.syncs };
+  }
+
   isValid(): boolean {
     return this.#members.isValid();
   }
@@ -149,8 +159,29 @@ export class FleetMember implements JoinedFleet {
     return this.#members.members().find((member) => member.session === session)?.node;
   }
 
+  /** @param tell called whenever other nodes are there than before */
+  whenMembersChange(tell: () => void): void {
+    this.#membersChanged = tell;
+  }
+
   member(node: string): NodeRecord | undefined {
     return this.#members.member(node);
+  }
+
+  get self(): NodeRecord {
+    return this.#members.self;
+  }
+
+  seen(): readonly SeenNode[] {
+    return this.#members.seen();
+  }
+
+  whyInvalid(): string | undefined {
+    return this.#members.whyInvalid();
+  }
+
+  serveClientsAt(address: string): void {
+    this.#members.serveClientsAt(address);
   }
 
   replicasFor(object: ObjectIdentity): ReplicaSet {
@@ -167,11 +198,21 @@ export class FleetMember implements JoinedFleet {
     return set.some(({ node, journal }) => this.#members.member(node)?.journal !== journal);
   }
 
+  /** As {@link Links.request}; what does not get through may mean that the node has died. */
+  readonly ask: Peers["request"] = async (to, kind, body, options) => {
+    try {
+      return await this.links.request(to, kind, body, options);
+    } catch (error) {
+      if (isOfLink(error)) this.#members.lookNow();
+      throw error;
+    }
+  };
+
   journalOf({ node, journal }: Member): JournalPort {
     if (journal === this.#journal.id) return this.#ownJournal;
     let remote = this.#remote.get(node);
     if (remote === undefined) {
-      remote = remoteJournal(this.links, node, () => this.#members.member(node)?.address);
+      remote = remoteJournal({ request: this.ask }, node, () => this.#members.member(node)?.address);
       this.#remote.set(node, remote);
     }
     return remote;
@@ -179,7 +220,7 @@ export class FleetMember implements JoinedFleet {
 
   readonly #ownJournal: JournalPort = {
     append: (object, message) => {
-      this.#sentBy.set(object, this.session);
+      this.#senders.note(object, this.session);
       return this.#journal.append(object, message);
     },
     notice: (object, notice) => this.#journal.notice(object, notice),
@@ -195,17 +236,40 @@ export class FleetMember implements JoinedFleet {
       settings,
       claims: hooks.claims,
       journal: this.#journal,
-      sentBy: (object) => this.#sentBy.get(object),
+      sentBy: (object) => this.#senders.sessionOf(object),
       isLive: (session) => this.#members.known(session) === "live",
       rankOf: (partition) => this.#rankOf(partition),
       isValid: () => this.isValid(),
+      takenOver: (object) => hooks.takenOver(object),
     });
     this.#takeover.begin();
+    this.#handover = new Handover({
+      world,
+      settings,
+      self: this.node,
+      hooks,
+      homesOf: (partition) => this.#ring.homesOf(partition),
+      isValid: () => this.isValid(),
+    });
+  }
+
+  /** The node that is to have the partition's objects: this one only while it may claim them, unless nobody else is there. */
+  homeOf(partition: number): string {
+    const homes = this.#ring.homesOf(partition);
+    const mayClaim = !this.#isLeaving && this.isValid();
+    const home = mayClaim ? homes[0] : homes.find((node) => node !== this.node);
+    return home ?? this.node;
+  }
+
+  async leave(untilMs: number): Promise<void> {
+    this.#isLeaving = true;
+    await this.#handover?.leave(untilMs);
   }
 
   /** Ends the session at once, so that nobody waits for its death, then everything else. */
   async stop(): Promise<void> {
     await this.#takeover?.stop();
+    await this.#handover?.stop();
     await this.#members.stop();
     await this.links.stop();
     await this.#journal.close();
@@ -215,14 +279,22 @@ export class FleetMember implements JoinedFleet {
     return this.#ring.homesOf(partition).indexOf(this.node);
   }
 
+  isHomeOf(partition: number): boolean {
+    return this.#rankOf(partition) === 0;
+  }
+
   private sessionEnded(): void {
     this.#takeover?.begin();
+    this.#hooks?.sessionEnded();
   }
 
   private changed(): void {
     const members = this.#members.members();
-    if (!this.#ring.isOf(members)) this.#ring = new Ring(members);
+    const isSameRing = this.#ring.isOf(members);
+    if (!isSameRing) this.#ring = new Ring(members);
     this.#hooks?.membersChanged();
+    if (!isSameRing) this.#handover?.begin();
+    this.#membersChanged();
   }
 
   private lapsed(): void {
@@ -231,7 +303,12 @@ export class FleetMember implements JoinedFleet {
 
   private joined(): void {
     this.#takeover?.begin();
+    this.#hooks?.sessionEnded();
   }
+}
+
+function isOfLink(error: unknown): boolean {
+  return error instanceof MoonportError && (error.code === "node_unreachable" || error.code === "link_broken");
 }
 
 /** J6: what the object's record names by now. */

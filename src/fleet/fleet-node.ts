@@ -5,43 +5,91 @@
  * happened, or while its call id makes a repeat safe, until its deadline: while an object moves or its owner has died, callers
  * wait, they do not fail.
  */
+import type { AppSource } from "../app-source.js";
+import type { RequestCounts } from "../bucket/request-counts.js";
+import type { DelayApi, ObjectTimers } from "../delay/contract.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import { identityOf, type ObjectIdentity } from "../identity.js";
-import type { Peers } from "../links/contract.js";
+import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
+import type { Asker, Peers } from "../links/contract.js";
+import type { Caller } from "../lua/contract.js";
+import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
+import type { NodeCounters } from "../metrics/node-counters.js";
 import { MoonportNode } from "../node.js";
-import type { CallReply, CallRequest, Inspection, NodeApi } from "../node-api.js";
+import type {
+  CallReply,
+  CallRequest,
+  ExportedDatabase,
+  Inspection,
+  NodeApi,
+  NodeInfo,
+  NodeStatus,
+  ObjectHistory,
+  PointInTime,
+  Restoration,
+  Restored,
+} from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
-import type { DeferredOutcome } from "../object/work.js";
-import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
+import type { DeferredOutcome, Woken } from "../object/work.js";
+import type { LiveApi, ReadingCall, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
+import type { LiveSource } from "../realtime/live-source.js";
 import type { Settings } from "../settings/settings.js";
+import { PermitPool } from "../shipping/permits.js";
+import { decodeValue, encodeValue } from "../store/value-codec.js";
 import type { PlainValue, SqlRows, SqlValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
 import { sleep, type World } from "../world/world.js";
 import { FleetMember, type FleetOptions } from "./fleet-member.js";
-import { Places } from "./place.js";
+import { FleetSource } from "./fleet-source.js";
+import type { FeedAsked } from "./following.js";
+import { HOPS_MAX, Places } from "./place.js";
 
 const ASK = "object.ask";
-const HOPS_MAX = 2;
+const LIVE = "object.live";
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
 
 /** Nothing happened there. */
-const HARMLESS = new Set(["moved", "node_unreachable", "node_fenced", "replicas_missing", "link_full"]);
+const HARMLESS = new Set([
+  "moved",
+  "node_unreachable",
+  "node_fenced",
+  "node_stopping",
+  "replicas_missing",
+  "link_refused",
+  "link_full",
+]);
 /** It may have happened. */
 const DOUBTFUL = new Set(["link_broken"]);
 
 /** An operation on an object, as it travels. */
 type Operation =
-  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs"> & {
+  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs" | "args"> & {
       readonly kind: "call";
+      /** Encoded: a link's own MessagePack does not keep every key of users' values. */
+      readonly args: Uint8Array;
       readonly chain: readonly string[];
     })
   | { readonly kind: "store_get"; readonly key: string }
   | { readonly kind: "store_list"; readonly prefix: string }
   | { readonly kind: "sql"; readonly statement: string; readonly parameters: readonly SqlValue[] }
-  | { readonly kind: "inspect" }
-  | { readonly kind: "destroy" };
+  | { readonly kind: "events"; readonly after: number; readonly limit: number }
+  | {
+      readonly kind: "evaluate";
+      readonly method: string;
+      /** As those of a call. */
+      readonly args: Uint8Array;
+      readonly caller: Caller;
+    }
+  | { readonly kind: "inspect" | "recover" | "tell_row" }
+  | { readonly kind: "history"; readonly limit?: number }
+  | { readonly kind: "restore"; readonly restoration: Restoration }
+  | { readonly kind: "fork"; readonly restoration: Partial<Restoration>; readonly key: string }
+  /** Which node has it, or would claim it. */
+  | { readonly kind: "locate" }
+  | { readonly kind: "destroy" }
+  | { readonly kind: "timers" }
+  | { readonly kind: "wake" };
 
 interface Asked {
   readonly app: string;
@@ -61,12 +109,17 @@ interface Ask<T> {
   readonly hops: number;
   /** Whether doing it twice is the same as doing it once. */
   readonly isRepeatable: boolean;
+  /** Undefined where nobody could tell whether whoever asks has gone. */
+  readonly asker?: Asker | undefined;
   readonly here: () => Promise<T>;
 }
 
-type FleetNodeSettings = Pick<Settings, "CALL_TIMEOUT_MS">;
+type FleetNodeSettings = Pick<
+  Settings,
+  "CALL_TIMEOUT_MS" | "OBJECT_ACK_GATE_MS" | "LINK_REQUEST_MS" | "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY"
+>;
 
-export class FleetNode implements NodeApi, LiveApi, CallRouter {
+export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   readonly #node: MoonportNode;
   readonly #fleet: FleetMember;
   readonly #world: World;
@@ -81,8 +134,13 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     let ready: FleetNode | undefined;
     let member: FleetMember | undefined;
     const handle = (peers: Peers): void => {
-      peers.handle(ASK, (body) => {
-        if (ready !== undefined) return ready.#askedByPeer(body as Asked);
+      fleetOptions.handle?.(peers);
+      peers.handle(ASK, (body, from, asker) => {
+        if (ready !== undefined) return ready.#askedByPeer(body as Asked, from.node, asker);
+        throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
+      });
+      peers.handleStream(LIVE, (body, from) => {
+        if (ready !== undefined) return ready.#feedForPeer(body as FeedAsked, from.node);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
       });
     };
@@ -94,6 +152,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     assert(member !== undefined, "a node that has opened has joined");
     ready = new FleetNode(node, member, options.world, options.settings);
     node.routeCalls(ready);
+    node.routeLive(ready.#liveSource());
     return ready;
   }
 
@@ -105,7 +164,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     this.#places = new Places({
       self: fleet.node,
       isMember: (name) => fleet.member(name) !== undefined,
-      homeOf: (partition) => fleet.ring.homesOf(partition)[0] ?? fleet.node,
+      homeOf: (partition) => fleet.homeOf(partition),
     });
   }
 
@@ -162,10 +221,48 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return this.#read(object, { kind: "inspect" });
   }
 
+  timers(object: ObjectIdentity): Promise<ObjectTimers> {
+    return this.#read(object, { kind: "timers" });
+  }
+
+  wake(object: ObjectIdentity): Promise<Woken> {
+    return this.#read(object, { kind: "wake" });
+  }
+
+  get delay(): DelayApi {
+    return this.#node.delay;
+  }
+
   destroy(object: ObjectIdentity): Promise<void> {
     return this.#ask({ ...this.#reading<void>(object, { kind: "destroy" }), isRepeatable: false });
   }
 
+  history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {
+    return this.#read(object, { kind: "history", ...(limit !== undefined && { limit }) });
+  }
+
+  restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    return this.#ask({ ...this.#reading<Restored>(object, { kind: "restore", restoration }), isRepeatable: false });
+  }
+
+  /** Done by the owner of the object whose past it is: only that knows all of what was acknowledged. */
+  fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    const operation: Operation = { kind: "fork", restoration, key };
+    return this.#ask({ ...this.#reading<Restored>(object, operation), isRepeatable: false });
+  }
+
+  /** @throws MoonportError `moved` naming the node to ask: a file does not travel between nodes */
+  async exportDatabase(object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    await this.#assertHere(object);
+    return this.#node.exportDatabase(object, at);
+  }
+
+  /** Claims an object of which too few journals are left; what only the lost ones had is lost. For operators. */
+  recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+    return this.#read(object, { kind: "recover" });
+  }
+
+  /** Wherever the object lives and moves to. */
   subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
     return this.#node.subscribe(request, sink);
   }
@@ -174,10 +271,65 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return this.#node.view(request, sink);
   }
 
+  tellRow(object: ObjectIdentity): Promise<void> {
+    return this.#read(object, { kind: "tell_row" });
+  }
+
+  isHome(object: ObjectIdentity): boolean {
+    return this.#fleet.homeOf(partitionOf(object.id)) === this.#fleet.node;
+  }
+
+  /** A directory's shards are asked wherever they live. */
+  find: NodeApi["find"] = (request) => this.#node.find(request);
+  directory: NodeApi["directory"] = (app, className) => this.#node.directory(app, className);
+  rebuildDirectory: NodeApi["rebuildDirectory"] = (app, className) => this.#node.rebuildDirectory(app, className);
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return this.#fleet.seen().map(({ record, standing }) => {
+      const { ttlMs: _, ...shown } = record;
+      return { ...shown, standing, own: record.session === this.#fleet.session };
+    });
+  }
+
+  async status(): Promise<NodeStatus> {
+    const { node, session, address } = this.#fleet.self;
+    const whyInvalid = this.#fleet.whyInvalid();
+    const standing = { valid: whyInvalid === undefined, ...(whyInvalid !== undefined && { whyInvalid }) };
+    const nodes = this.#fleet.members.length;
+    return { ...(await this.#node.status()), fleet: { node, session, address, nodes, ...standing } };
+  }
+
+  get session(): string {
+    return this.#node.session;
+  }
+
+  get counters(): NodeCounters {
+    return this.#node.counters;
+  }
+
+  get bucketRequests(): RequestCounts | undefined {
+    return this.#node.bucketRequests;
+  }
+
+  gauges(): NodeGauges {
+    return this.#node.gauges();
+  }
+
+  reload(apps: readonly AppSource[]): void {
+    this.#node.reload(apps);
+  }
+
+  get unlanded(): Error | undefined {
+    return this.#node.unlanded;
+  }
+
+  /** Tells the other nodes where clients reach this one. */
+  serveClientsAt(address: string): void {
+    this.#fleet.serveClientsAt(address);
+  }
+
   runUnit: NodeApi["runUnit"] = (request) => this.#node.runUnit(request);
   classes: NodeApi["classes"] = () => this.#node.classes();
   units: NodeApi["units"] = () => this.#node.units();
-  status: NodeApi["status"] = () => this.#node.status();
   quarantine: NodeApi["quarantine"] = () => this.#node.quarantine();
   clearQuarantine: NodeApi["clearQuarantine"] = (object, method) => this.#node.clearQuarantine(object, method);
 
@@ -201,7 +353,7 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     const operation: Operation = {
       kind: "call",
       method,
-      args,
+      args: encoded([...args]),
       caller,
       chain,
       ...(callId !== undefined && { callId }),
@@ -213,8 +365,65 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
       expiresMs: this.#nowMs() + (timeoutMs ?? this.#settings.CALL_TIMEOUT_MS),
       hops: 0,
       isRepeatable: callId !== undefined || this.#node.isReading(object, method),
+      asker: request.waiter ?? (request.signal && askerOf(request.signal)),
       here: () => this.#node.callInChain(request, chain),
     });
+  }
+
+  #liveSource(): LiveSource {
+    const { node, links } = this.#fleet;
+    const source = new FleetSource({
+      world: this.#world,
+      settings: this.#settings,
+      self: node,
+      own: this.#node.source,
+      feeds: this.#node.feeds,
+      places: this.#places,
+      turns: new PermitPool(this.#settings.TAKEOVER_CONCURRENCY, 0),
+      isHere: (object) => this.#isHere(object),
+      isValid: () => this.#fleet.isValid(),
+      openFeed: (to, asked) => links.openStream({ node: to, address: this.#addressOf(to) }, LIVE, asked),
+      events: (object, after, limit) => this.#read(object, { kind: "events", after, limit }),
+      evaluate: (object, reading, caller) => this.#read(object, evaluation(reading, caller)),
+    });
+    this.#fleet.whenMembersChange(() => source.membersChanged());
+    return source;
+  }
+
+  /** What lands of an object that is believed to be here, or `moved` to where it is believed to be. */
+  #feedForPeer({ app, className, key, hops }: FeedAsked, from: string): AsyncIterable<unknown> {
+    const object = identityOf(app, className, key);
+    this.#places.isNotAt(object, from);
+    const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
+    if (to === this.#fleet.node || hops >= HOPS_MAX) return this.#node.feeds.open(object, "landings");
+    throw MoonportError.of("moved", `${object.id} is believed to be on ${to}`, {
+      object: object.id,
+      details: { node: to },
+    });
+  }
+
+  /** @throws MoonportError `node_unreachable` */
+  #addressOf(node: string): string {
+    const address = this.#fleet.member(node)?.address;
+    if (address === undefined) throw MoonportError.of("node_unreachable", `${node} is no member of the fleet now`);
+    return address;
+  }
+
+  async #assertHere(object: ObjectIdentity): Promise<void> {
+    if (this.#isHere(object)) return;
+    const node = await this.#read<string>(object, { kind: "locate" });
+    if (node === this.#fleet.node) return;
+    const clientAddress = this.#fleet.member(node)?.clientAddress;
+    throw MoonportError.of("moved", `${object.id} lives on ${node}`, {
+      object: object.id,
+      details: { node, ...(clientAddress !== undefined && { clientAddress }) },
+      hint: clientAddress === undefined ? `ask ${node}` : `ask ${node} at ${clientAddress}`,
+    });
+  }
+
+  async #locate(object: ObjectIdentity): Promise<string> {
+    await this.#node.settle(object);
+    return this.#fleet.node;
   }
 
   #read<T>(object: ObjectIdentity, operation: Operation): Promise<T> {
@@ -227,19 +436,25 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
     return { object, operation, expiresMs, hops: 0, isRepeatable: true, here };
   }
 
-  async #askedByPeer({ app, className, key, timeoutMs, hops, operation }: Asked): Promise<unknown> {
+  async #askedByPeer(asked: Asked, from: string, asker: Asker): Promise<unknown> {
+    const { app, className, key, timeoutMs, hops, operation } = asked;
     const object = identityOf(app, className, key);
+    this.#places.isNotAt(object, from);
     const expiresMs = this.#nowMs() + timeoutMs;
-    const here = (): Promise<unknown> => this.#do(object, operation, expiresMs);
-    return this.#once({ object, operation, expiresMs, hops, isRepeatable: false, here });
+    const here = (): Promise<unknown> => this.#do(object, operation, expiresMs, asker);
+    const answer = await this.#once({ object, operation, expiresMs, hops, isRepeatable: false, asker, here });
+    return answer === undefined ? undefined : encoded(answer as PlainValue);
   }
 
-  #do(object: ObjectIdentity, operation: Operation, expiresMs: number): Promise<unknown> {
+  /** @param waiter whose going frees a call's place in its mailbox */
+  #do(object: ObjectIdentity, operation: Operation, expiresMs: number, waiter?: Asker): Promise<unknown> {
     const node = this.#node;
     switch (operation.kind) {
       case "call": {
-        const { kind: _, chain, ...call } = operation;
-        return node.callInChain({ ...call, object, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, chain);
+        const { kind: _, chain, args, ...call } = operation;
+        const timeoutMs = Math.max(0, expiresMs - this.#nowMs());
+        const request = { ...call, args: decodeValue(args) as PlainValue[], object, timeoutMs };
+        return node.callInChain({ ...request, ...(waiter && { waiter }) }, chain);
       }
       case "store_get":
         return node.storeGet(object, operation.key);
@@ -247,29 +462,55 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
         return node.storeList(object, operation.prefix);
       case "sql":
         return node.sql(object, operation.statement, operation.parameters);
+      case "events":
+        return node.source.events(object, operation.after, operation.limit);
+      case "evaluate": {
+        const { method, args, caller } = operation;
+        return node.source.evaluate(object, { method, args: decodeValue(args) as PlainValue[] }, caller);
+      }
       case "inspect":
-        return node.inspect(object);
+        return node.inspect(object).then((inspection) => ({ ...inspection, node: this.#fleet.node }));
+      case "locate":
+        return this.#locate(object);
+      case "recover":
+        return node.recover(object);
+      case "tell_row":
+        return node.tellRow(object);
+      case "history":
+        return node.history(object, operation.limit);
+      case "restore":
+        return node.restore(object, operation.restoration);
+      case "fork":
+        return node.fork(object, operation.restoration, operation.key);
       case "destroy":
         return node.destroy(object);
+      case "timers":
+        return node.timers(object);
+      case "wake":
+        return node.wake(object);
     }
   }
 
   async #ask<T>(ask: Ask<T>): Promise<T> {
+    let inDoubt = false;
     for (let failures = 1; ; failures++) {
       try {
         return await this.#once(ask);
       } catch (thrown) {
         const error = asMoonportError(thrown);
+        inDoubt ||= DOUBTFUL.has(error.code);
         const isSafe = HARMLESS.has(error.code) || (DOUBTFUL.has(error.code) && ask.isRepeatable);
         const pauseMs = backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#world.random.fraction());
-        if (!isSafe || this.#nowMs() + pauseMs >= ask.expiresMs) throw this.#told(error, ask);
+        if (!isSafe || this.#nowMs() + pauseMs >= ask.expiresMs) throw this.#told(error, ask, inDoubt);
         await sleep(this.#world, pauseMs);
+        if (ask.asker?.isGone()) throw this.#told(error, ask, inDoubt);
       }
     }
   }
 
-  #told(error: MoonportError, { object }: Ask<unknown>): MoonportError {
-    if (!DOUBTFUL.has(error.code)) return error;
+  /** What a try came to says nothing of an earlier one that is in doubt, unless it tells what the call came to. */
+  #told(error: MoonportError, { object }: Ask<unknown>, inDoubt: boolean): MoonportError {
+    if (!inDoubt || !(error.retryable || DOUBTFUL.has(error.code))) return error;
     return MoonportError.of("outcome_unknown", `the answer of the node that owns ${object.id} was lost`, {
       object: object.id,
       hint: "ask again with the same call id to learn what became of it",
@@ -302,16 +543,18 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
   }
 
   async #forward<T>(ask: Ask<T>, to: string): Promise<T> {
-    const { object, operation, expiresMs, hops } = ask;
+    const { object, operation, expiresMs, hops, asker } = ask;
     const { app, className, key } = object;
     const timeoutMs = Math.max(1, expiresMs - this.#nowMs());
-    const address = this.#fleet.member(to)?.address;
+    const { OBJECT_ACK_GATE_MS, LINK_REQUEST_MS } = this.#settings;
+    // Over there the deadline is kept, and what began before it ends: here only an answer that never comes is given up.
+    const options = { timeoutMs: timeoutMs + OBJECT_ACK_GATE_MS + LINK_REQUEST_MS, ...(asker && { asker }) };
     try {
-      if (address === undefined) throw MoonportError.of("node_unreachable", `${to} is no member of the fleet now`);
+      const address = this.#addressOf(to);
       const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, operation };
-      const answer = await this.#fleet.links.request({ node: to, address }, ASK, body, { timeoutMs });
+      const answer = await this.#fleet.ask({ node: to, address }, ASK, body, options);
       this.#places.learn(object, to);
-      return answer as T;
+      return (answer instanceof Uint8Array ? decodeValue(answer) : undefined) as T;
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!HARMLESS.has(error.code)) throw error;
@@ -329,6 +572,28 @@ export class FleetNode implements NodeApi, LiveApi, CallRouter {
   #nowMs(): number {
     return this.#world.clock.monotonicMs();
   }
+}
+
+/** Listened to once, however often it is asked. */
+function askerOf(signal: AbortSignal): Asker {
+  let tell = (): void => {};
+  signal.addEventListener("abort", () => tell(), { once: true });
+  return {
+    isGone: () => signal.aborted,
+    whenGone: (told) => {
+      tell = told;
+      if (signal.aborted) told();
+    },
+  };
+}
+
+function evaluation({ method, args }: ReadingCall, caller: Caller): Operation {
+  return { kind: "evaluate", method, args: encoded([...args]), caller };
+}
+
+/** What callers gave and objects answered is within its bounds already. */
+function encoded(value: PlainValue): Uint8Array {
+  return encodeValue(value, Number.POSITIVE_INFINITY, "what travels between nodes");
 }
 
 /** Where an object is that has moved; undefined where nobody says so. */

@@ -38,7 +38,11 @@ type WiredPromise =
     };
 
 /** @param addressOf where the node is now; undefined while it is not a member */
-export function remoteJournal(peers: Peers, node: string, addressOf: () => string | undefined): JournalPort {
+export function remoteJournal(
+  peers: Pick<Peers, "request">,
+  node: string,
+  addressOf: () => string | undefined,
+): JournalPort {
   const ask = async (kind: string, body: unknown): Promise<unknown> =>
     peers.request(peerOf(node, addressOf()), kind, body);
   return {

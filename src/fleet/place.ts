@@ -5,6 +5,9 @@
 import type { ObjectIdentity } from "../identity.js";
 import { partitionOf } from "../identity.js";
 
+/** Nodes that a call may be sent on to, one after the other. */
+export const HOPS_MAX = 2;
+
 /** Owners learned from answers, the longest unused forgotten first. */
 const LEARNED_MAX = 100_000;
 
@@ -40,5 +43,10 @@ export class Places {
 
   forget(object: ObjectIdentity): void {
     this.#learned.delete(object.id);
+  }
+
+  /** Whoever asks for it does not have it: sent back there, it would be claimed by the node that has just given it away. */
+  isNotAt(object: ObjectIdentity, node: string): void {
+    if (this.#learned.get(object.id) === node) this.forget(object);
   }
 }

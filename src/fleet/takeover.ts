@@ -24,6 +24,8 @@ export interface TakeoverParts {
   /** Place of this node among the living in the order of the partition; 0 is its home. */
   readonly rankOf: (partition: number) => number;
   readonly isValid: () => boolean;
+  /** It is this node's now, and takes up what it owes. */
+  readonly takenOver: (object: ObjectIdentity) => Promise<void>;
 }
 
 export class Takeover {
@@ -102,6 +104,7 @@ export class Takeover {
       if (claims.held(object) !== undefined) return;
       if (await this.#isVoid(object, tail)) return;
       await claims.claim(object);
+      await this.#parts.takenOver(object);
     } catch (thrown) {
       const error = asMoonportError(thrown);
       // Its owner lives, or another survivor was quicker.

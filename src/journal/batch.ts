@@ -22,6 +22,20 @@ export class Batch {
   bytes = 0;
   isDurable = false;
 
+  /** It is on the disk: tells all who wait, and keeps nothing, for objects refer to their last batch for long. */
+  settle(): void {
+    this.isDurable = true;
+    this.records.length = 0;
+    for (const waiter of this.waiters.splice(0)) waiter.durable();
+    for (const run of this.afterwards.splice(0)) run();
+  }
+
+  fail(error: MoonportError): void {
+    this.records.length = 0;
+    this.afterwards.length = 0;
+    for (const waiter of this.waiters.splice(0)) waiter.failed(error);
+  }
+
   /** @param written told as soon as it can be read back, which is before it is durable; returns what its frame takes */
   add(record: JournalRecord, written: (place: StoredPlace) => void): number {
     const frameBytes = frameBytesOf(record);

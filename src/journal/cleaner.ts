@@ -21,6 +21,8 @@ export interface CleanerParts {
   /** What the entries and heads that the journal needs take on the disk. */
   heldBytes(): number;
   reader(): FilesReader;
+  /** Whether what newer files say of the object would not be enough. */
+  needsHead(slot: HeldSlot, file: StandingFile): boolean;
   /** They return what was added. */
   copyEntry(batch: Batch, slot: HeldSlot, entry: KeptEntry, reader: FilesReader): number;
   copyHead(batch: Batch, slot: HeldSlot): number;
@@ -85,7 +87,7 @@ export class Cleaner {
           const isHere = isHeld && at.kind === "stored" && at.file === file.number;
           batch = yield isHere ? this.#parts.copyEntry(batch, slot, entry, reader) : 0;
         }
-        batch = yield slot.headFile <= file.number ? this.#parts.copyHead(batch, slot) : 0;
+        batch = yield this.#parts.needsHead(slot, file) ? this.#parts.copyHead(batch, slot) : 0;
       }
     } finally {
       reader.close();
@@ -95,10 +97,8 @@ export class Cleaner {
   #end(batch: Batch): void {
     const { ledger } = this.#parts;
     this.#state = { kind: "ending" };
-    const oldest = ledger.oldest.number + 1;
-    batch.add({ kind: "oldest", oldest }, () => {
-      ledger.oldestNeeded = oldest;
-    });
+    // The last of its batch: what follows, the beginning of a file too, is written when the file is gone.
+    batch.add({ kind: "oldest", oldest: ledger.oldest.number + 1 }, () => {});
     batch.afterwards.push(() => {
       this.#parts.remove(ledger.removeOldest());
       this.#state = { kind: "resting" };

@@ -12,7 +12,10 @@ import type {
 export type Payload = Uint8Array;
 
 export interface JournalPort {
-  /** Answers once the state that it speaks of is durable (fdatasync). @throws MoonportError `journal_full`, `storage_*` */
+  /**
+   * The payload stays as it is until it answers. Answers once the state that it speaks of is durable (fdatasync).
+   * @throws MoonportError `journal_full`, `storage_*`
+   */
   append(object: string, message: EntryMessage<Payload>): Promise<EntryAnswer>;
   /** Undefined where the journal knows nothing of the object (J6). */
   notice(object: string, notice: CoverageNotice): Promise<NoticeAnswer | undefined>;

@@ -15,14 +15,11 @@ export interface StandingFile {
 export class FileLedger {
   readonly #files: StandingFile[];
   #bytes = 0;
-  /** As the records on their way say; files below it may still stand. */
-  oldestNeeded: number;
 
   /** @param files by number */
-  constructor(files: StandingFile[], oldestNeeded: number) {
+  constructor(files: StandingFile[]) {
     this.#files = files;
     this.#bytes = files.reduce((sum, { bytes }) => sum + bytes, 0);
-    this.oldestNeeded = oldestNeeded;
   }
 
   get bytes(): number {

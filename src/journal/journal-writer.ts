@@ -8,6 +8,9 @@
  * and the next fsync of the same file then says that all is well although they never reached the disk. Only the next start
  * finds out what is there: it writes again, and syncs, what may not have been (open-files).
  *
+ * A batch goes on in the sector in which the last one ended. Like SQLite's journal, it counts on a disk that leaves alone,
+ * also when its power fails, what a write does not change.
+ *
  * Files are written ahead with zeros, because a sync of bytes within a file's size need not write its size too, which about
  * halves its cost.
  */
@@ -51,6 +54,8 @@ export class JournalWriter {
   #sizeBytes: number;
   /** Nothing was written to the current file since its last sync. */
   #isSynced = true;
+  /** Nothing was written to it but its beginning. */
+  #isFresh = false;
   #gathering = new Batch();
   #underWay: Batch | undefined;
   #state: "idle" | "running" | "broken" = "idle";
@@ -114,24 +119,22 @@ export class JournalWriter {
     await this.#write(batch);
     await this.#flush();
     this.#underWay = undefined;
-    batch.isDurable = true;
-    for (const waiter of batch.waiters) waiter.durable();
-    for (const run of batch.afterwards) run();
+    batch.settle();
   }
 
   #fail(error: MoonportError): void {
     this.#state = "broken";
     this.#parts.failed(error);
-    for (const batch of [this.#underWay, this.#gathering]) {
-      for (const waiter of batch?.waiters ?? []) waiter.failed(error);
-    }
+    this.#underWay?.fail(error);
+    this.#gathering.fail(error);
   }
 
   async #write(batch: Batch): Promise<void> {
     const { records } = batch;
     for (let index = 0; index < records.length; ) {
       const { frameBytes } = records[index] as QueuedRecord;
-      if (!this.#hasRoom(frameBytes)) await this.#nextFile();
+      // What is larger than a file has one of its own.
+      if (!this.#isFresh && !this.#hasRoom(frameBytes)) await this.#nextFile();
       const end = this.#endOfStep(records, index);
       batch.bytes -= this.#writeStep(records.slice(index, end));
       index = end;
@@ -143,7 +146,7 @@ export class JournalWriter {
     return this.#parts.ledger.current.bytes + bytes <= this.#parts.settings.JOURNAL_FILE_BYTES;
   }
 
-  /** At least one record: one that is larger than a file has a file of its own. */
+  /** At least one record. */
   #endOfStep(records: readonly QueuedRecord[], start: number): number {
     let bytes = 0;
     for (let index = start; index < records.length; index++) {
@@ -164,6 +167,7 @@ export class JournalWriter {
       at += frameBytes;
     }
     this.#isSynced = false;
+    this.#isFresh = false;
     this.#file.handle.write(target.subarray(0, total), start);
     this.#writeAhead(start + total);
     ledger.grew(total);
@@ -198,7 +202,7 @@ export class JournalWriter {
       identity,
       number,
       previousBytes,
-      oldest: ledger.oldestNeeded,
+      oldest: ledger.oldest.number,
     });
     const handle = world.folder.open(`${folder}/${journalFileName(number)}`, "write");
     this.#file.handle.close();
@@ -206,6 +210,7 @@ export class JournalWriter {
     this.#format = new FrameFormat(identity, number);
     this.#sizeBytes = beginning.length;
     this.#isSynced = false;
+    this.#isFresh = true;
     handle.write(beginning, 0);
     ledger.begin(beginning.length);
     await world.folder.flushDirectory(folder);

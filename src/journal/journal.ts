@@ -35,12 +35,14 @@ import { Cleaner } from "./cleaner.js";
 import type { HeldTail, JournalPort, Payload } from "./contract.js";
 import type { FileLedger } from "./file-ledger.js";
 import { journalFileName } from "./file-names.js";
+import { HeldObjects } from "./held-objects.js";
 import { type HeldSlot, type KeptEntry, type KeptPayload, newSlot } from "./held-slot.js";
 import { openIdentity } from "./identity-file.js";
-import { JournalWriter } from "./journal-writer.js";
+import { type CurrentFile, JournalWriter } from "./journal-writer.js";
 import { type OpenedFiles, openFiles } from "./open-files.js";
 import { FilesReader, readTail } from "./read-back.js";
-import { type EntryRecord, frameBytesOf, headBytesMax, type StoredPlace } from "./records.js";
+import { queueFull, RecordReadings } from "./record-readings.js";
+import { type EntryRecord, frameBytesOf, type StoredPlace } from "./records.js";
 
 export type JournalSettings = Pick<
   Settings,
@@ -58,11 +60,8 @@ export interface JournalOptions {
 
 type State =
   | { readonly kind: "open" }
-  | { readonly kind: "closing"; readonly closed: Promise<void> }
+  | { readonly kind: "closing" }
   | { readonly kind: "broken"; readonly error: MoonportError };
-
-/** A request about an object whose record is being read. */
-type AfterReading = (slot: HeldSlot | undefined, error?: unknown) => void;
 
 /** Heads that ride with a batch, for no answer waits for them. */
 const LATE_HEADS_MAX = 4_096;
@@ -73,17 +72,10 @@ export class Journal implements JournalPort {
   readonly #ledger: FileLedger;
   readonly #writer: JournalWriter;
   readonly #cleaner: Cleaner;
-  readonly #slots = new Map<string, HeldSlot>();
-  /** Those without entries, the longest unheard of first. */
-  readonly #idle = new Set<HeldSlot>();
-  /** Those whose base has risen beyond what records say. */
-  readonly #late = new Set<HeldSlot>();
-  readonly #readings = new Map<string, AfterReading[]>();
-  /** Of payloads whose objects' records are being read. */
-  #readingBytes = 0;
-  #entryBytes = 0;
-  #headBytes = 0;
+  readonly #objects = new HeldObjects();
+  readonly #readings: RecordReadings<number>;
   #state: State = { kind: "open" };
+  #closing: Promise<void> | undefined;
 
   /** @throws MoonportError `journal_corrupt`, `storage_*` */
   static async open(options: JournalOptions): Promise<Journal> {
@@ -92,35 +84,22 @@ export class Journal implements JournalPort {
     return new Journal(identity, options, await openFiles(world, folder, identity));
   }
 
-  private constructor(id: string, options: JournalOptions, { slots, ledger, current }: OpenedFiles) {
-    const { world, settings, folder } = options;
+  private constructor(id: string, options: JournalOptions, opened: OpenedFiles) {
     this.id = id;
     this.#options = options;
-    this.#ledger = ledger;
-    this.#writer = new JournalWriter(
-      {
-        world,
-        settings,
-        folder,
-        identity: id,
-        ledger,
-        hasMore: () => (this.#state.kind === "closing" ? this.#late.size > 0 : this.#cleaner.hasWork),
-        fill: (batch) => this.#fill(batch),
-        failed: (error) => this.#break(error),
-      },
-      current,
+    this.#ledger = opened.ledger;
+    this.#readings = new RecordReadings(
+      (object) => options.recordEpoch(object),
+      options.settings.JOURNAL_QUEUE_BYTES_MAX,
     );
-    this.#cleaner = new Cleaner({
-      settings,
-      ledger,
-      heldBytes: () => this.#entryBytes + this.#headBytes,
-      reader: () => new FilesReader(world, folder, id),
-      copyEntry: (batch, slot, entry, reader) => this.#copyEntry(batch, slot, entry, reader),
-      copyHead: (batch, slot) => this.#addHead(batch, slot),
-      remove: ({ number }) => world.folder.remove(`${folder}/${journalFileName(number)}`),
-    });
-    for (const slot of slots.values()) this.#know(slot);
-    this.#forgetSome();
+    this.#writer = this.#newWriter(opened.current);
+    this.#cleaner = this.#newCleaner();
+    for (const slot of opened.slots.values()) {
+      this.#objects.add(slot);
+      // Its records say its head together, and no single one does.
+      if (slot.recorded === undefined) this.#objects.late.add(slot);
+    }
+    this.#forgetSome(0);
   }
 
   /** Of its files, without what is written ahead. */
@@ -133,25 +112,26 @@ export class Journal implements JournalPort {
     return this.#writer.syncs;
   }
 
-  /** Objects with entries, whosever they are. */
+  /** Objects with entries, whosever they are, some perhaps not acknowledged yet. */
   tails(): HeldTail[] {
-    const tails: HeldTail[] = [];
-    for (const slot of this.#slots.values()) if (!mayForget(slot.held)) tails.push(tailOf(slot));
-    return tails;
+    return Array.from(this.#objects.withEntries(), tailOf);
   }
 
   tailOf(object: string): HeldTail | undefined {
-    const slot = this.#slots.get(object);
+    const slot = this.#objects.get(object);
     return slot === undefined || mayForget(slot.held) ? undefined : tailOf(slot);
   }
 
   async append(object: string, message: EntryMessage<Payload>): Promise<EntryAnswer> {
+    const { epoch, covered, afterSeq, toSeq } = message;
+    assertWhole(epoch, covered, afterSeq, toSeq);
     return this.#known(object, message.payload.length, (slot) => this.#append(slot, message));
   }
 
   async notice(object: string, notice: CoverageNotice): Promise<NoticeAnswer | undefined> {
     this.#assertOpen();
-    if (!this.#slots.has(object) && !this.#readings.has(object)) return undefined;
+    assertWhole(notice.epoch, notice.covered);
+    if (this.#objects.get(object) === undefined && !this.#readings.isUnderWay(object)) return undefined;
     return this.#known(object, 0, (slot) => {
       const { held, answer } = decideNotice(this.id, slot.held, notice);
       this.#adopt(slot, held);
@@ -160,6 +140,7 @@ export class Journal implements JournalPort {
   }
 
   async promise(object: string, request: PromiseRequest): Promise<PromiseAnswer<Payload>> {
+    assertWhole(request.epoch);
     return this.#known(object, 0, (slot) => {
       const { held, answer } = decidePromise(this.id, slot.held, request);
       this.#adopt(slot, held);
@@ -169,18 +150,37 @@ export class Journal implements JournalPort {
 
   /** Waits for what is under way; requests from now on are refused. Idempotent. */
   close(): Promise<void> {
-    if (this.#state.kind === "closing") return this.#state.closed;
-    const closed = this.#closed();
-    this.#state = { kind: "closing", closed };
-    return closed;
+    if (this.#state.kind === "open") this.#state = { kind: "closing" };
+    this.#closing ??= this.#closed();
+    return this.#closing;
   }
 
   async #closed(): Promise<void> {
     await this.#writer.rested();
     // Behind the last batch, so that damage to that can be told from a crash.
-    this.#writer.gathering.add({ kind: "oldest", oldest: this.#ledger.oldestNeeded }, () => {});
+    this.#writer.gathering.add({ kind: "oldest", oldest: this.#ledger.oldest.number }, () => {});
     await this.#writer.close();
     this.#cleaner.stop();
+  }
+
+  /** With the object's state; one that is not known is begun by a reading of its record (J6). */
+  async #known<A>(object: string, bytes: number, act: (slot: HeldSlot) => A | Promise<A>): Promise<A> {
+    this.#assertOpen();
+    const slot = this.#objects.get(object);
+    if (slot !== undefined) return act(slot);
+    return this.#readings.wait(object, bytes, (recordEpoch) => {
+      this.#assertOpen();
+      return act(this.#objects.get(object) ?? this.#begin(object, recordEpoch));
+    });
+  }
+
+  #begin(object: string, recordEpoch: number): HeldSlot {
+    assertWhole(recordEpoch);
+    // Nobody is forgotten but here, before: forgotten among those who waited, the object would be begun twice by one reading.
+    this.#forgetSome(1);
+    const slot = newSlot(object, begun(recordEpoch));
+    this.#objects.add(slot);
+    return slot;
   }
 
   #append(slot: HeldSlot, message: EntryMessage<Payload>): Promise<EntryAnswer> {
@@ -191,7 +191,7 @@ export class Journal implements JournalPort {
       return this.#whenDurable(slot, () => answer);
     }
     const record = entryRecord(slot, held, message);
-    const full = this.#fullness(frameBytesOf(record));
+    const full = this.#fullness(slot, frameBytesOf(record));
     if (full !== undefined) {
       // Its word of coverage counts all the same: that is what makes room.
       this.#adopt(slot, decideNotice(this.id, slot.held, message).held);
@@ -201,118 +201,33 @@ export class Journal implements JournalPort {
     return this.#whenDurable(slot, () => answer);
   }
 
-  /** With the object's state, which one reading of its record begins (J6). Requests about it wait for that in order. */
-  async #known<A>(object: string, bytes: number, act: (slot: HeldSlot) => A | Promise<A>): Promise<A> {
-    this.#assertOpen();
-    const known = this.#slots.get(object);
-    if (known !== undefined) return act(known);
-    if (this.#readingBytes + bytes > this.#options.settings.JOURNAL_QUEUE_BYTES_MAX) throw queueFull(object);
-    this.#readingBytes += bytes;
-    try {
-      return await new Promise<A>((resolve, reject) => {
-        this.#afterReading(object, (slot, error) => {
-          if (slot === undefined) return reject(error);
-          try {
-            this.#assertOpen();
-            resolve(act(slot));
-          } catch (thrown) {
-            reject(thrown);
-          }
-        });
-      });
-    } finally {
-      this.#readingBytes -= bytes;
-    }
-  }
-
-  #afterReading(object: string, request: AfterReading): void {
-    const waiting = this.#readings.get(object);
-    if (waiting !== undefined) return void waiting.push(request);
-    const requests = [request];
-    this.#readings.set(object, requests);
-    const end = (slot: HeldSlot | undefined, error?: unknown): void => {
-      this.#readings.delete(object);
-      for (const one of requests) one(slot, error);
-    };
-    this.#recordEpoch(object).then(
-      (epoch) => {
-        const slot = newSlot(object, begun(epoch));
-        this.#know(slot);
-        end(slot);
-        this.#forgetSome();
-      },
-      (error: unknown) => end(undefined, error),
-    );
-  }
-
-  async #recordEpoch(object: string): Promise<number> {
-    const epoch = await this.#options.recordEpoch(object);
-    assert(Number.isSafeInteger(epoch) && epoch >= 0, "a record's epoch is a whole number");
-    return epoch;
-  }
-
-  #know(slot: HeldSlot): void {
-    this.#slots.set(slot.object, slot);
-    this.#headBytes += headBytesMax(Buffer.byteLength(slot.object));
-    for (const { payload } of slot.held.entries) this.#entryBytes += payload.frameBytes;
-    if (mayForget(slot.held)) this.#idle.add(slot);
-    // Its records say this together, and no single one does.
-    if (slot.recorded === undefined && slot.held.promised > 0) this.#late.add(slot);
-  }
-
-  #forgetSome(): void {
-    for (const slot of this.#idle) {
-      if (this.#slots.size <= this.#options.settings.JOURNAL_OBJECTS_MAX) return;
-      // The last record of an object that is forgotten says how far it is covered, so no entries come back without it.
-      if (this.#late.has(slot)) this.#addHead(this.#writer.gathering, slot);
-      this.#idle.delete(slot);
-      this.#slots.delete(slot.object);
-      this.#headBytes -= headBytesMax(Buffer.byteLength(slot.object));
-      this.#ledger.forget(slot);
-    }
-  }
-
   /** Makes `next` the object's state and sees to it that the disk comes to know what answers may rest on. */
   #adopt(
     slot: HeldSlot,
     next: HeldObject<KeptPayload>,
     appended?: { record: EntryRecord; payload: KeptPayload },
   ): void {
-    const before = slot.held;
-    slot.held = next;
-    this.#release(before, next);
-    if (appended !== undefined) this.#addEntry(slot, appended.record, appended.payload);
-    else if (slot.recorded?.promised !== next.promised || slot.recorded.tailEpoch !== next.tailEpoch) {
+    this.#objects.change(slot, next);
+    const { recorded } = slot;
+    const isNewEpoch = recorded?.promised !== next.promised || recorded.tailEpoch !== next.tailEpoch;
+    if (appended !== undefined || isNewEpoch) {
       slot.batch = this.#writer.gathering;
-      this.#addHead(slot.batch, slot);
+      if (appended !== undefined) this.#addEntry(slot.batch, slot, appended.record, appended.payload);
+      else this.#addHead(slot.batch, slot);
       this.#writer.wake();
-    } else if (slot.recorded.base !== next.base) this.#late.add(slot);
-    this.#idle.delete(slot);
-    if (mayForget(next)) this.#idle.add(slot);
+    } else if (recorded.base !== next.base) {
+      this.#objects.late.add(slot);
+    }
     if (this.#cleaner.hasWork) this.#writer.wake();
   }
 
-  /** What was held before and is not any more. */
-  #release(before: HeldObject<KeptPayload>, next: HeldObject<KeptPayload>): void {
-    if (before.entries === next.entries) return;
-    const isSameTail = before.tailEpoch === next.tailEpoch;
-    for (const { toSeq, payload } of before.entries) {
-      if (isSameTail && toSeq > next.base) return;
-      payload.isHeld = false;
-      this.#entryBytes -= payload.frameBytes;
-    }
-  }
-
-  #addEntry(slot: HeldSlot, record: EntryRecord, payload: KeptPayload): void {
-    const batch = this.#writer.gathering;
-    slot.batch = batch;
-    payload.frameBytes = batch.add(record, (at) => {
+  #addEntry(batch: Batch, slot: HeldSlot, record: EntryRecord, payload: KeptPayload): void {
+    const frameBytes = batch.add(record, (at) => {
       payload.at = at;
       this.#headWritten(slot, at);
     });
-    this.#entryBytes += payload.frameBytes;
+    this.#objects.count(payload, frameBytes);
     this.#recorded(slot);
-    this.#writer.wake();
   }
 
   #addHead(batch: Batch, slot: HeldSlot): number {
@@ -323,39 +238,37 @@ export class Journal implements JournalPort {
     });
   }
 
+  /** Out of a file that is to go. */
   #copyEntry(batch: Batch, slot: HeldSlot, { payload }: KeptEntry, reader: FilesReader): number {
     assert(payload.at.kind === "stored", "what is copied stands in a file");
     const record = { ...reader.entry(payload.at), base: slot.held.base };
-    return batch.add(record, (at) => this.#entryCopied(slot, payload, at));
-  }
-
-  #entryCopied(slot: HeldSlot, payload: KeptPayload, at: StoredPlace): void {
-    payload.at = at;
-    if (!payload.isHeld) return;
-    this.#entryBytes += at.frameBytes - payload.frameBytes;
-    payload.frameBytes = at.frameBytes;
-    this.#ledger.stands(slot);
+    return batch.add(record, (at) => {
+      payload.at = at;
+      if (!payload.isHeld) return;
+      this.#objects.count(payload, at.frameBytes);
+      this.#ledger.stands(slot);
+    });
   }
 
   /** All that the head says now stands in the batches. */
   #recorded(slot: HeldSlot): void {
     const { promised, tailEpoch, base } = slot.held;
     slot.recorded = { promised, tailEpoch, base };
-    this.#late.delete(slot);
+    this.#objects.late.delete(slot);
   }
 
   #headWritten(slot: HeldSlot, at: StoredPlace): void {
     slot.headFile = at.file;
-    if (this.#slots.get(slot.object) === slot) this.#ledger.stands(slot);
+    if (this.#objects.isKnown(slot)) this.#ledger.stands(slot);
   }
 
-  #fill(batch: Batch): void {
-    let heads = LATE_HEADS_MAX;
-    for (const slot of this.#late) {
-      if (heads-- === 0) break;
-      this.#addHead(batch, slot);
+  #forgetSome(more: number): void {
+    for (const slot of this.#objects.tooMany(this.#options.settings.JOURNAL_OBJECTS_MAX - more)) {
+      // The last record of an object says how far it is covered: its entries go before that does.
+      if (this.#objects.late.has(slot)) this.#addHead(this.#writer.gathering, slot);
+      this.#objects.forget(slot);
+      this.#ledger.forget(slot);
     }
-    if (this.#state.kind === "open") this.#cleaner.step(batch);
   }
 
   #whenDurable<A>(slot: HeldSlot, answer: () => A | Promise<A>): Promise<A> {
@@ -380,22 +293,60 @@ export class Journal implements JournalPort {
     }));
   }
 
-  #fullness(bytes: number): MoonportError | undefined {
+  #fullness({ object }: HeldSlot, bytes: number): MoonportError | undefined {
     const { JOURNAL_BYTES_MAX, JOURNAL_QUEUE_BYTES_MAX } = this.#options.settings;
     const queued = this.#writer.queuedBytes + bytes;
-    if (queued > JOURNAL_QUEUE_BYTES_MAX) return queueFull();
+    if (queued > JOURNAL_QUEUE_BYTES_MAX) return queueFull(object);
     if (this.#ledger.bytes + queued <= JOURNAL_BYTES_MAX) return undefined;
     return MoonportError.of(
       "journal_full",
       `the node's journal has ${this.#ledger.bytes} bytes, of JOURNAL_BYTES_MAX ${JOURNAL_BYTES_MAX}`,
+      { object },
     );
   }
 
+  #newWriter(current: CurrentFile): JournalWriter {
+    const { world, settings, folder } = this.#options;
+    const parts = {
+      world,
+      settings,
+      folder,
+      identity: this.id,
+      ledger: this.#ledger,
+      hasMore: () => (this.#state.kind === "closing" ? this.#objects.late.size > 0 : this.#cleaner.hasWork),
+      fill: (batch: Batch) => this.#fill(batch),
+      failed: (error: MoonportError) => this.#break(error),
+    };
+    return new JournalWriter(parts, current);
+  }
+
+  #newCleaner(): Cleaner {
+    const { world, settings, folder } = this.#options;
+    return new Cleaner({
+      settings,
+      ledger: this.#ledger,
+      heldBytes: () => this.#objects.bytes,
+      // Entries that a base has dropped, and no record says so, would leave those behind them over a hole.
+      needsHead: (slot, { number }) => slot.headFile <= number || this.#objects.late.has(slot),
+      reader: () => new FilesReader(world, folder, this.id),
+      copyEntry: (batch, slot, entry, reader) => this.#copyEntry(batch, slot, entry, reader),
+      copyHead: (batch, slot) => this.#addHead(batch, slot),
+      remove: ({ number }) => world.folder.remove(`${folder}/${journalFileName(number)}`),
+    });
+  }
+
+  #fill(batch: Batch): void {
+    let heads = LATE_HEADS_MAX;
+    for (const slot of this.#objects.late) {
+      if (heads-- === 0) break;
+      this.#addHead(batch, slot);
+    }
+    if (this.#state.kind === "open") this.#cleaner.step(batch);
+  }
+
   #break(error: MoonportError): void {
-    this.#options.world.log.error(
-      { error, journal: this.id },
-      "the journal's disk failed: it acknowledges nothing more",
-    );
+    const { log } = this.#options.world;
+    log.error({ error, journal: this.id }, "the journal's disk failed: it acknowledges nothing more");
     this.#state = { kind: "broken", error };
   }
 
@@ -414,10 +365,10 @@ function tailOf({ object, held }: HeldSlot): HeldTail {
   return { object, tailEpoch: held.tailEpoch, have: haveSeq(held) };
 }
 
-function queueFull(object?: string): MoonportError {
-  return MoonportError.of(
-    "journal_full",
-    "as much waits for the journal's disk as JOURNAL_QUEUE_BYTES_MAX allows",
-    object === undefined ? {} : { object },
+/** Before it is decided on: what no record can say must not become a state. */
+function assertWhole(...numbers: readonly number[]): void {
+  assert(
+    numbers.every((number) => Number.isSafeInteger(number) && number >= 0),
+    "epochs and seqs are whole numbers",
   );
 }

@@ -14,7 +14,7 @@ import type { FileHandle } from "../world/folder.js";
 import { type World, yieldTurn } from "../world/world.js";
 import { FileLedger, type StandingFile } from "./file-ledger.js";
 import { journalFileName, journalFileNumbers } from "./file-names.js";
-import { FileWindow, type Scanned, scanFile } from "./file-scan.js";
+import { damaged, FileWindow, type Scanned, scanFile } from "./file-scan.js";
 import { type HeldSlot, type KeptPayload, newSlot } from "./held-slot.js";
 import { JoinedObject } from "./join.js";
 import type { CurrentFile } from "./journal-writer.js";
@@ -68,15 +68,18 @@ class FilesReading {
     return { slots, ledger: this.#ledger(sizes, slots), current: { handle, number: last.number } };
   }
 
-  /** The newest that was begun: creating one more may have been broken off before anything rested on it. */
-  async #lastFile(numbers: number[]): Promise<Scanned & { readonly number: number }> {
-    for (let number = numbers.pop(); number !== undefined; number = numbers.pop()) {
-      const scanned = await this.#scan(number);
-      if (scanned.endBytes > 0) return { ...scanned, number };
-      if (numbers.length === 0) break;
-      this.#world.folder.remove(this.#path(number));
-    }
-    throw MoonportError.of("journal_corrupt", `no file of ${this.#folder} begins as journal ${this.#identity} does`);
+  /** The newest, or the one before it: creating one may have been broken off before anything rested on it. */
+  async #lastFile(numbers: readonly number[]): Promise<Scanned & { readonly number: number }> {
+    const newest = numbers.at(-1) ?? 0;
+    const scanned = await this.#scan(newest);
+    if (scanned.endBytes > 0) return { ...scanned, number: newest };
+    if (numbers.length < 2) throw this.#beginsBadly(newest);
+    const before = newest - 1;
+    if (!numbers.includes(before)) throw this.#missing(before);
+    const other = await this.#scan(before);
+    if (other.endBytes === 0) throw this.#beginsBadly(before);
+    this.#world.folder.remove(this.#path(newest));
+    return { ...other, number: before };
   }
 
   async #scan(number: number): Promise<Scanned> {
@@ -166,7 +169,7 @@ class FilesReading {
       const names = this.#inFile.get(number) ?? [];
       files.push({ number, bytes, slots: new Set([...names].flatMap((object) => slots.get(object) ?? [])) });
     }
-    return new FileLedger(files, this.#oldest);
+    return new FileLedger(files);
   }
 
   async #madeDurable(number: number, { endBytes, lastBatchAt }: Scanned): Promise<FileHandle> {
@@ -191,6 +194,11 @@ class FilesReading {
     return `${this.#folder}/${journalFileName(number)}`;
   }
 
+  #beginsBadly(number: number): MoonportError {
+    const path = this.#world.folder.absolute(this.#path(number));
+    return damaged(path, 0, `it does not begin as a file of journal ${this.#identity} does`);
+  }
+
   #missing(number: number): MoonportError {
     const path = this.#world.folder.absolute(this.#path(number));
     return MoonportError.of("journal_corrupt", `${path} is missing: what it held was acknowledged and not covered`, {
@@ -199,6 +207,6 @@ class FilesReading {
   }
 }
 
-export function sameHead(one: Head, other: Head): boolean {
+function sameHead(one: Head, other: Head): boolean {
   return one.promised === other.promised && one.tailEpoch === other.tailEpoch && one.base === other.base;
 }

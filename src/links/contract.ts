@@ -59,11 +59,18 @@ export interface PeerAddress {
   readonly address: string;
 }
 
+/** Whoever waits for an answer. */
+export interface Asker {
+  isGone(): boolean;
+  /** `tell` is called when it goes, or at once if it has gone. Of several given to one asker the last counts. */
+  whenGone(tell: () => void): void;
+}
+
 /**
- * Answers a request of a peer, at once or by a promise. A MoonportError that it throws reaches the asker with its code, hint
+ * Answers a request of a peer, at once or by a promise. `asker` has gone when the peer says so, and when its link ends. A MoonportError that it throws reaches the asker with its code, hint
  * and details; of anything else that it throws the asker hears `internal`, and the log the rest.
  */
-export type RequestHandler = (body: unknown, from: PeerName) => unknown;
+export type RequestHandler = (body: unknown, from: PeerName, asker: Asker) => unknown;
 
 /** Serves a stream to a peer. It is left (`return`) when the peer does not read on; what it throws crosses as from a request. */
 export type StreamHandler = (body: unknown, from: PeerName) => AsyncIterable<unknown>;
@@ -71,6 +78,8 @@ export type StreamHandler = (body: unknown, from: PeerName) => AsyncIterable<unk
 export interface RequestOptions {
   /** Default LINK_REQUEST_MS. */
   readonly timeoutMs?: number;
+  /** The other side is told when it goes, if it speaks protocol 2. It answers all the same. */
+  readonly asker?: Asker;
 }
 
 /**

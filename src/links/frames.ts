@@ -18,6 +18,8 @@ export const FRAME = {
   endStream: 6,
   credit: 7,
   leaveStream: 8,
+  /** Of a request: whoever waits for its answer has gone. From protocol 2 on. */
+  cancel: 9,
 } as const;
 
 /** From the side that dialled. Ids grow along a link, and requests and streams share them. */
@@ -25,7 +27,8 @@ export type AskingFrame =
   | readonly [kind: typeof FRAME.request, id: number, name: string, body: unknown]
   | readonly [kind: typeof FRAME.openStream, id: number, name: string, body: unknown, window: number]
   | readonly [kind: typeof FRAME.credit, id: number, items: number]
-  | readonly [kind: typeof FRAME.leaveStream, id: number];
+  | readonly [kind: typeof FRAME.leaveStream, id: number]
+  | readonly [kind: typeof FRAME.cancel, id: number];
 
 /** From the side that was dialled. */
 export type AnsweringFrame =

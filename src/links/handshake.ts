@@ -26,8 +26,13 @@ export interface ProtocolRange {
   readonly max: number;
 }
 
-/** What this release speaks. The next one that changes frames raises max, and min only one release later. */
-export const PROTOCOLS: ProtocolRange = { min: 1, max: 1 };
+/**
+ * What this release speaks. The next one that changes frames raises max, and min only one release later. A frame of a protocol
+ * is sent only on links that agreed on that one or a later one.
+ */
+export const PROTOCOLS: ProtocolRange = { min: 1, max: 2 };
+/** From which on a request may be cancelled. */
+export const CANCEL_PROTOCOL = 2;
 
 /** One side, as it enters a handshake. */
 export interface Party {

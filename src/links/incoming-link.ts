@@ -4,11 +4,11 @@
  */
 import { MoonportError } from "../errors.js";
 import { sleep } from "../world/world.js";
-import type { Channel, PeerName, RequestHandler, StreamHandler } from "./contract.js";
+import type { Asker, Channel, PeerName, RequestHandler, StreamHandler } from "./contract.js";
 import { FrameChannel, type FrameListener } from "./frame-channel.js";
 import { type AnsweringFrame, encodeFrame, FRAME, type Frame, failureFrame } from "./frames.js";
 import type { Agreed } from "./handshake.js";
-import type { LinkContext } from "./link-context.js";
+import { type LinkContext, streamsAtMost } from "./link-context.js";
 import { ServedStream, type StreamSink } from "./streams.js";
 
 export interface Handlers {
@@ -27,7 +27,7 @@ export class IncomingLink implements FrameListener {
   readonly #streams = new Map<number, ServedStream>();
   readonly frames: FrameChannel;
   /** Requests whose handlers have not answered yet. */
-  #requests = 0;
+  readonly #requests = new Map<number, RemoteAsker>();
 
   constructor(context: LinkContext, handlers: Handlers, channel: Channel, agreed: Agreed, ended: () => void) {
     this.#context = context;
@@ -51,6 +51,8 @@ export class IncomingLink implements FrameListener {
         return this.#streams.get(frame[1])?.grant(frame[2]);
       case FRAME.leaveStream:
         return this.#streams.get(frame[1])?.leave();
+      case FRAME.cancel:
+        return this.#requests.get(frame[1])?.left();
       default:
         throw MoonportError.of("bad_request", `a link brought a frame of kind ${frame[0]}, which answers`);
     }
@@ -70,6 +72,7 @@ export class IncomingLink implements FrameListener {
 
   #end(): void {
     for (const stream of this.#streams.values()) stream.leave();
+    for (const asker of this.#requests.values()) asker.left();
     this.#ended();
   }
 
@@ -78,23 +81,24 @@ export class IncomingLink implements FrameListener {
       const handler = this.#handlers.requests.get(name);
       if (handler === undefined) throw unknownKind(name);
       this.#checkRoom();
-      const answer = handler(body, this.peer);
-      if (isPromise(answer)) this.#answerLater(id, name, answer);
-      else this.#answer(id, name, answer);
+      const asker = new RemoteAsker();
+      const answer = handler(body, this.peer, asker);
+      if (!isPromise(answer)) return this.#answer(id, name, answer);
+      this.#requests.set(id, asker);
+      this.#answerLater(id, name, answer);
     } catch (error) {
       this.#fail(id, name, error);
     }
   }
 
   #answerLater(id: number, name: string, answer: PromiseLike<unknown>): void {
-    this.#requests += 1;
     answer.then(
       (value) => {
-        this.#requests -= 1;
+        this.#requests.delete(id);
         this.#answer(id, name, value);
       },
       (error) => {
-        this.#requests -= 1;
+        this.#requests.delete(id);
         this.#fail(id, name, error);
       },
     );
@@ -105,6 +109,7 @@ export class IncomingLink implements FrameListener {
       const handler = this.#handlers.streams.get(name);
       if (handler === undefined) throw unknownKind(name);
       this.#checkRoom();
+      this.#checkStreams();
       const iterator = handler(body, this.peer)[Symbol.asyncIterator]();
       const stream = new ServedStream(iterator, window, this.#sink(id, name));
       this.#streams.set(id, stream);
@@ -131,9 +136,17 @@ export class IncomingLink implements FrameListener {
   /** @throws MoonportError `link_full` */
   #checkRoom(): void {
     const { LINK_REQUESTS_MAX } = this.#context.settings;
-    if (this.#requests + this.#streams.size < LINK_REQUESTS_MAX) return;
+    if (this.#requests.size + this.#streams.size < LINK_REQUESTS_MAX) return;
     const { node } = this.#context.self();
     throw MoonportError.of("link_full", `${node} owes ${this.peer.node} ${LINK_REQUESTS_MAX} answers already`);
+  }
+
+  /** @throws MoonportError `link_full` */
+  #checkStreams(): void {
+    const { settings, self } = this.#context;
+    const streamsMax = streamsAtMost(settings);
+    if (this.#streams.size < streamsMax) return;
+    throw MoonportError.of("link_full", `${self().node} serves ${this.peer.node} ${streamsMax} streams already`);
   }
 
   #answer(id: number, name: string, value: unknown): void {
@@ -173,8 +186,30 @@ export class IncomingLink implements FrameListener {
   #send(frame: Uint8Array): void {
     const { LINK_BUFFER_BYTES_MAX } = this.#context.settings;
     const { bufferedBytes } = this.frames;
-    if (bufferedBytes > LINK_BUFFER_BYTES_MAX) this.frames.breakOff(`${bufferedBytes} bytes of answers were not read`);
-    else this.frames.send(frame);
+    if (bufferedBytes <= LINK_BUFFER_BYTES_MAX) return this.frames.send(frame);
+    const why = `${bufferedBytes} bytes of answers were not read`;
+    this.#context.world.log.warn({ ...this.peer, why }, "a link of another node is given up");
+    this.frames.breakOff(why);
+  }
+}
+
+/** Whoever waits on the other side. */
+class RemoteAsker implements Asker {
+  #isGone = false;
+  #tell: (() => void) | undefined;
+
+  isGone(): boolean {
+    return this.#isGone;
+  }
+
+  whenGone(tell: () => void): void {
+    if (this.#isGone) tell();
+    else this.#tell = tell;
+  }
+
+  left(): void {
+    this.#isGone = true;
+    this.#tell?.();
   }
 }
 

@@ -17,6 +17,11 @@ export interface LinkContext {
   readonly protocols: ProtocolRange;
 }
 
+/** Of one link: streams may last, and must leave room for requests. */
+export function streamsAtMost({ LINK_REQUESTS_MAX }: Pick<Settings, "LINK_REQUESTS_MAX">): number {
+  return Math.ceil(LINK_REQUESTS_MAX / 2);
+}
+
 /** This node in one handshake. */
 export function partyOf({ world, settings, self, secret, fleet, version, protocols }: LinkContext): Party {
   return {

@@ -110,8 +110,8 @@ export class Links implements Peers {
 
   request(to: PeerAddress, kind: string, body: unknown, options: RequestOptions = {}): Promise<unknown> {
     if (this.#isStopped()) return Promise.reject(stopping());
-    const { timeoutMs = this.#context.settings.LINK_REQUEST_MS } = options;
-    return this.#linkTo(to).request(kind, body, timeoutMs);
+    const { timeoutMs = this.#context.settings.LINK_REQUEST_MS, asker } = options;
+    return this.#linkTo(to).request(kind, body, timeoutMs, asker);
   }
 
   openStream(to: PeerAddress, kind: string, body: unknown): AsyncIterable<unknown> {

@@ -6,15 +6,15 @@
  * Everything asked is answered once: by the other side, by its time being up, or by the end of the link. What never left
  * fails with `node_unreachable` (or `link_refused`), what did fails with `link_broken`, for it may have been heeded.
  */
-import { type ErrorCode, MoonportError } from "../errors.js";
+import { asMoonportError, type ErrorCode, MoonportError } from "../errors.js";
 import { backoffMs } from "../world/backoff.js";
 import type { Watch } from "../world/deadlines.js";
-import type { Channel, ChannelEvents, PeerAddress } from "./contract.js";
+import type { Asker, Channel, ChannelEvents, PeerAddress } from "./contract.js";
 import { Dialling } from "./dialling.js";
 import { FrameChannel } from "./frame-channel.js";
 import { encodeFrame, errorOfFailure, FRAME, type Frame } from "./frames.js";
-import type { Agreed } from "./handshake.js";
-import type { LinkContext } from "./link-context.js";
+import { type Agreed, CANCEL_PROTOCOL } from "./handshake.js";
+import { type LinkContext, streamsAtMost } from "./link-context.js";
 import type { StreamControl, StreamReader } from "./streams.js";
 import { type Asked, type Failure, UnderWay } from "./under-way.js";
 
@@ -29,6 +29,7 @@ type State =
       /** Of this node, as the other side knows it. */
       readonly session: string;
       readonly messageBytesMax: number;
+      readonly protocol: number;
     }
   | { readonly kind: "pausing"; readonly untilMs: number; readonly error: MoonportError }
   | { readonly kind: "stopped" };
@@ -48,6 +49,8 @@ export class OutgoingLink {
   #lastId = 0;
   /** Tries that came to nothing, and links that did not last, in a row. */
   #failures = 0;
+  /** The last that the log was told of: an operator has to see it, once. */
+  #refusal: string | undefined;
 
   /** @param forget it is down, for a while if it failed, and nothing is under way */
   constructor(context: LinkContext, to: PeerAddress, forget: () => void) {
@@ -62,11 +65,13 @@ export class OutgoingLink {
     return this.#underWay.size;
   }
 
-  request(name: string, body: unknown, timeoutMs: number): Promise<unknown> {
+  request(name: string, body: unknown, timeoutMs: number, asker?: Asker): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const dueMs = this.#watch.nowMs + timeoutMs;
-      this.#ask({ kind: "request", resolve, reject }, name, dueMs, (id) => [FRAME.request, id, name, body]);
       this.#watch.lookAfter(dueMs);
+      const asked: Asked = { kind: "request", resolve, reject };
+      const id = this.#ask(asked, name, dueMs, (given) => [FRAME.request, given, name, body]);
+      if (id !== undefined) asker?.whenGone(() => this.#cancel(id));
     });
   }
 
@@ -96,7 +101,7 @@ export class OutgoingLink {
 
   #ask(asked: Asked, name: string, dueMs: number, frameOf: (id: number) => Frame): number | undefined {
     try {
-      this.#admit();
+      this.#admit(asked.kind);
       const id = this.#lastId + 1;
       const frame = encodeFrame(frameOf(id));
       this.#checkSize(frame);
@@ -107,14 +112,14 @@ export class OutgoingLink {
       if (this.#state.kind === "up") this.#state.frames.send(frame);
       return id;
     } catch (error) {
-      if (asked.kind === "request") asked.reject(error as MoonportError);
-      else asked.reader.end(error as MoonportError);
+      if (asked.kind === "request") asked.reject(asMoonportError(error));
+      else asked.reader.end(asMoonportError(error));
       return undefined;
     }
   }
 
   /** @throws MoonportError when nothing may be asked now */
-  #admit(): void {
+  #admit(kind: Asked["kind"]): void {
     const state = this.#state;
     if (state.kind === "stopped") throw MoonportError.of("node_stopping", "the node is shutting down");
     if (state.kind === "pausing" && state.untilMs > this.#watch.nowMs) throw this.#again(state.error, state.untilMs);
@@ -127,6 +132,10 @@ export class OutgoingLink {
     const { LINK_REQUESTS_MAX } = this.#context.settings;
     if (this.#underWay.size >= LINK_REQUESTS_MAX) {
       throw MoonportError.of("link_full", `${this.#to.node} owes ${LINK_REQUESTS_MAX} answers already`);
+    }
+    const streamsMax = streamsAtMost(this.#context.settings);
+    if (kind === "stream" && this.#underWay.streams >= streamsMax) {
+      throw MoonportError.of("link_full", `${this.#to.node} serves ${streamsMax} streams already`);
     }
   }
 
@@ -159,7 +168,8 @@ export class OutgoingLink {
       frame: (frame) => this.#received(frame),
       broken: (why) => this.#lost(why),
     });
-    this.#state = { kind: "up", frames, sinceMs: this.#watch.nowMs, session, messageBytesMax };
+    this.#refusal = undefined;
+    this.#state = { kind: "up", frames, sinceMs: this.#watch.nowMs, session, messageBytesMax, protocol };
     this.#context.world.log.debug({ ...this.#to, version, protocol }, "a link was made");
     for (const [id, frame] of this.#underWay.release()) {
       if (frame.length <= this.#messageBytesMax) frames.send(frame);
@@ -169,8 +179,10 @@ export class OutgoingLink {
   }
 
   #failed(error: MoonportError): void {
-    const { log } = this.#context.world;
-    if (error.code === "link_refused" && this.#failures === 0) log.warn({ ...this.#to, error }, "a link was refused");
+    if (error.code === "link_refused" && error.message !== this.#refusal) {
+      this.#refusal = error.message;
+      this.#context.world.log.warn({ ...this.#to }, `a link was refused: ${error.message}`);
+    }
     this.#pause(error);
     this.#underWay.failAll(always(error));
   }
@@ -230,6 +242,17 @@ export class OutgoingLink {
     if (this.#state.kind === "up" && this.#underWay.get(id) !== undefined) {
       this.#state.frames.send(encodeFrame([FRAME.credit, id, items]));
     }
+  }
+
+  /** Nobody waits for the answer any longer. One that never left is not heard at all. */
+  #cancel(id: number): void {
+    if (this.#underWay.isHeld(id)) {
+      const gone = MoonportError.of("caller_gone", "the caller went away before another node was asked");
+      return this.#underWay.fail(id, always(gone));
+    }
+    const isOpen = this.#underWay.get(id) !== undefined;
+    if (!isOpen || this.#state.kind !== "up" || this.#state.protocol < CANCEL_PROTOCOL) return;
+    this.#state.frames.send(encodeFrame([FRAME.cancel, id]));
   }
 
   #leaveStream(id: number): void {

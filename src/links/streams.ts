@@ -2,7 +2,7 @@
  * Streams between nodes, both ends. The reader grants items, one window of them at first and then as many as it has read; the
  * side that serves makes none beyond that. So a reader that stops holds up its own stream and nothing else on the link.
  */
-import { asMoonportError, MoonportError } from "../errors.js";
+import { MoonportError } from "../errors.js";
 import { ItemQueue } from "../item-queue.js";
 import { deferred } from "../world/deferred.js";
 
@@ -119,8 +119,16 @@ export class ServedStream {
     if (this.#isLeft) return;
     this.#isLeft = true;
     this.#wake?.();
-    // At once, not when the next item is there: it may never be.
-    Promise.resolve(this.#iterator.return?.()).catch(asMoonportError);
+    void this.#leaveIterator();
+  }
+
+  /** At once, not when the next item is there: it may never be. */
+  async #leaveIterator(): Promise<void> {
+    try {
+      await this.#iterator.return?.();
+    } catch {
+      // Nobody is left to be told.
+    }
   }
 
   async #mayGoOn(): Promise<boolean> {

@@ -24,6 +24,11 @@ export interface Failure {
 export class UnderWay {
   readonly #entries = new Map<number, Entry>();
   #heldBytes = 0;
+  #streams = 0;
+
+  get streams(): number {
+    return this.#streams;
+  }
 
   get size(): number {
     return this.#entries.size;
@@ -38,6 +43,7 @@ export class UnderWay {
   add(id: number, asked: Asked, name: string, dueMs: number, held: Uint8Array | undefined): void {
     this.#entries.set(id, { asked, name, dueMs, held });
     this.#heldBytes += held?.length ?? 0;
+    if (asked.kind === "stream") this.#streams += 1;
   }
 
   get(id: number): Asked | undefined {
@@ -50,6 +56,7 @@ export class UnderWay {
     if (entry === undefined) return undefined;
     this.#entries.delete(id);
     this.#heldBytes -= entry.held?.length ?? 0;
+    if (entry.asked.kind === "stream") this.#streams -= 1;
     return entry.asked;
   }
 

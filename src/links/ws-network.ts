@@ -19,6 +19,8 @@ export interface WsNetworkOptions {
   readonly port: number;
   /** By what host others reach this node; default `host`. */
   readonly advertisedHost?: string;
+  /** By what whole address, `ws://host:port`, where another port leads here; wins over the host. */
+  readonly advertisedAddress?: string;
   readonly settings: Settings;
 }
 
@@ -64,15 +66,16 @@ export class WsNetwork implements Network {
   }
 
   async listen(accept: (channel: Channel) => ChannelEvents): Promise<Listening> {
-    const { host, port, advertisedHost = host } = this.#options;
+    const { host, port, advertisedHost = host, advertisedAddress } = this.#options;
     const server = this.#server(accept);
     await new Promise<void>((resolve, reject) => {
       server.on("error", (cause) => reject(listenError(cause, host, port)));
       server.listen({ host, port }, resolve);
     });
     const { port: bound } = server.address() as AddressInfo;
+    const reachedAt = `ws://${advertisedHost.includes(":") ? `[${advertisedHost}]` : advertisedHost}:${bound}`;
     return {
-      address: `ws://${advertisedHost.includes(":") ? `[${advertisedHost}]` : advertisedHost}:${bound}`,
+      address: advertisedAddress ?? reachedAt,
       close: () => closed(server),
     };
   }

@@ -22,6 +22,8 @@ export interface ClassShape {
 
 const METHOD_NAME = /^[a-z_][A-Za-z0-9_]{0,62}$/;
 const COLUMN_NAME = /^[a-z][a-z0-9_]{0,62}$/;
+/** Of a directory: each is one of an SQLite table, and what an index costs is paid with each row. */
+const COLUMNS_MAX = 64;
 const COLUMN_TYPES: readonly ColumnType[] = ["text", "integer", "real", "boolean"];
 const HOOKS = ["on_create", "on_wake"] as const;
 const NO_METHODS = ["read", "migrations", "directory", "find", ...HOOKS];
@@ -125,8 +127,12 @@ class ClassCheck {
     const plain = this.#plain(value, "directory.columns", line);
     if (!isMap(plain) || isEmptyMap(plain)) this.#invalid(line, "directory.columns must name at least one column");
     const columns: Record<string, ColumnType> = {};
+    if (Object.keys(plain).length > COLUMNS_MAX) {
+      this.#invalid(line, `directory.columns: a directory has ${COLUMNS_MAX} columns at most`);
+    }
     for (const [name, type] of Object.entries(plain)) {
       if (!COLUMN_NAME.test(name)) this.#invalid(line, `directory.columns: '${name}' is no column name`);
+      if (name === "key") this.#invalid(line, "directory.columns: every row has a key already, the object's");
       const known = COLUMN_TYPES.find((candidate) => candidate === type);
       if (known === undefined) {
         this.#unknown(line, `directory.columns.${name}: the type ${JSON.stringify(type)}`, String(type), COLUMN_TYPES);

@@ -25,11 +25,18 @@ export interface RowCursor {
   close(): void;
 }
 
-export type TimerPlan =
+/** What becomes of runs that nobody could start in time: all of them, the latest alone, or none. */
+export type MissedPolicy = "all" | "latest" | "skip";
+
+export type TimerPlan = (
   | { readonly kind: "after"; readonly delayMs: number }
   | { readonly kind: "at"; readonly atMs: number }
   | { readonly kind: "every"; readonly everyMs: number }
-  | { readonly kind: "cron"; readonly expression: string; readonly timeZone?: string };
+  | { readonly kind: "cron"; readonly expression: string; readonly timeZone?: string }
+) & {
+  /** Default `latest`. */
+  readonly missed?: MissedPolicy;
+};
 
 export interface TimerRequest {
   readonly plan: TimerPlan;
@@ -75,9 +82,29 @@ export interface FetchCall {
   readonly timeoutMs: number | undefined;
 }
 
+/** A question to the directory of a class. */
+export interface DirectoryQuery {
+  /** `top > 100 and status = 'open'`; absent: all. */
+  readonly where?: string;
+  /** For `?` in order, or for `:name`. */
+  readonly params?: readonly PlainValue[] | PlainObject;
+  /** `-top, status`; absent: by key. */
+  readonly order?: string;
+  readonly limit?: number;
+  /** Where the page before ended. */
+  readonly after?: string;
+  /** How many there are in all, too. */
+  readonly count?: boolean;
+}
+
+/** What a method may wait for. */
+export type AskRequest =
+  | ({ readonly kind: "call" } & ObjectCall)
+  | { readonly kind: "find"; readonly className: string; readonly query: DirectoryQuery };
+
 /** What Lua code may stand still for. Whoever runs the invocation answers. */
 export type WaitRequest =
-  | ({ readonly kind: "call" } & ObjectCall)
+  | AskRequest
   /** Units only: until everything done so far is durable. */
   | { readonly kind: "settle" }
   /** Units only. */

@@ -4,8 +4,8 @@
  * No clocks are compared between machines. A session counts itself valid until the *start* of its last renewal that is known
  * to have landed, + ttl − margin, by its own monotonic clock; others count it dead when a reading of the bucket that began
  * more than ttl + margin after they first saw its record finds the record unchanged.
+ * Why dead implies over: docs/cluster.md.
  */
-
 import type { MoonportError } from "../errors.js";
 
 export interface NodeRecord {
@@ -28,6 +28,12 @@ export interface NodeRecord {
 
 export type SessionStanding = "live" | "dead";
 
+/** A node as this one sees it. */
+export interface SeenNode {
+  readonly record: NodeRecord;
+  readonly standing: SessionStanding;
+}
+
 export interface MembershipEvents {
   /** A session was found dead or ended, or its node has another one now. Called once a session that was seen alive. */
   sessionEnded(record: NodeRecord): void;
@@ -49,6 +55,12 @@ export interface Membership {
   /** Those not known to be dead, this node included, in order of their names. */
   members(): readonly NodeRecord[];
   member(node: string): NodeRecord | undefined;
+  /** Members, and those that are dead and whose record still stands, in order of their names. */
+  seen(): readonly SeenNode[];
+  /** Why the session is not valid; undefined while it is. */
+  whyInvalid(): string | undefined;
+  /** From now on clients reach this node there: others learn it with the next renewal, which is brought forward. */
+  serveClientsAt(address: string): void;
   /** What is known now, without a request; undefined for a session that stands in no record known here. */
   known(session: string): SessionStanding | undefined;
   /**
@@ -57,4 +69,9 @@ export interface Membership {
    * replaced)
    */
   standing(session: string): Promise<SessionStanding>;
+  /**
+   * Something happened, a link that broke for instance, that a look into the bucket may explain. A node that died is then
+   * found ttl + margin after its death, and not up to a third of the ttl later.
+   */
+  lookNow(): void;
 }

@@ -1,5 +1,6 @@
 /**
- * How a session of this node gets into the bucket: one compare-and-swap over what stands under the node's name.
+ * How a session of this node gets into the bucket, and says there that it has ended (M3, M4): by compare-and-swap over what
+ * stands under the node's name.
  *
  * It promises that a session which is replaced is over first. A record that names this node's own journal is an earlier
  * session of this very data folder: whoever has the folder holds its lock, so the process of that session is gone, and it is
@@ -34,6 +35,8 @@ export interface Enrolled {
   readonly version: Version;
   /** When the write that is known to have landed was begun. */
   readonly startedMs: number;
+  /** The session that stood there before. */
+  readonly before: string | undefined;
 }
 
 interface Standing extends Found {
@@ -136,7 +139,7 @@ async function write(
   if (world.clock.monotonicMs() >= startedMs + record.ttlMs - marginMs) {
     throw bucketError("refused", `writing ${key} took longer than a session lives`);
   }
-  return { record, key, version: result.version, startedMs };
+  return { record, key, version: result.version, startedMs, before: over?.stored.record.session };
 }
 
 /** @returns undefined when something else stands there by now */
@@ -167,7 +170,10 @@ export function replacedError(node: string, session: string): MoonportError {
   });
 }
 
-type Place = Pick<EnrolmentOptions, "world" | "bucket"> & { readonly self: Pick<NodeRecord, "ttlMs"> };
+export interface Place extends Pick<EnrolmentOptions, "world" | "bucket"> {
+  readonly self: Pick<NodeRecord, "ttlMs">;
+  readonly signal?: AbortSignal;
+}
 
 /**
  * Says of a session that it has ended, if its record still stands at the key; then others need not wait for its time to be up.
@@ -200,12 +206,13 @@ export async function changePhase(
 
 /** Until it is known what became of it, though not for longer than a session would live. */
 function put(place: Place, key: string, next: StoredRecord, version: Version | undefined): Promise<ResolvedWrite> {
-  const { world, bucket, self } = place;
+  const { world, bucket, self, signal } = place;
   const write: ResolvableWrite = {
     key,
     bytes: encodeRecord(next),
     condition: version === undefined ? { absent: true } : { version },
     recognise: (bytes) => decodeRecord(key, bytes).rid === next.rid,
   };
-  return writeResolved(bucket, world, write, { untilMs: world.clock.monotonicMs() + self.ttlMs });
+  const untilMs = world.clock.monotonicMs() + self.ttlMs;
+  return writeResolved(bucket, world, write, { untilMs, ...(signal !== undefined && { signal }) });
 }

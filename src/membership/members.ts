@@ -5,14 +5,15 @@
  * session of its own that lapsed is followed by a fresh one as soon as the bucket takes it, unless another process has the
  * node's name by now: that is for an operator to settle.
  */
-import { type Bucket, bucketError, type Version } from "../bucket/bucket.js";
+import { type Bucket, bucketError } from "../bucket/bucket.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
 import { sleep, type Timer, type World } from "../world/world.js";
-import type { Membership, MembershipEvents, NodeRecord, SessionStanding } from "./contract.js";
-import { changePhase, type Enrolled, type EnrolmentOptions, endRecord, enrol, replacedError } from "./enrolment.js";
+import type { Membership, MembershipEvents, NodeRecord, SeenNode, SessionStanding } from "./contract.js";
+import { type Enrolled, type EnrolmentOptions, endRecord, enrol, type Place, replacedError } from "./enrolment.js";
 import { checkNodeName } from "./node-record.js";
+import { OldRecords } from "./old-records.js";
 import { type OverReason, OwnSession } from "./own-session.js";
 import { type Reading, RecordReader, type RecordReaderOptions } from "./reading.js";
 import { Sightings } from "./sightings.js";
@@ -30,20 +31,21 @@ export interface MembersOptions {
 }
 
 const READINGS_PER_TTL = 3;
-/** Shortest pause between two readings that nobody waits for. */
+/** Shortest pauses between two readings that nobody waits for, after one that succeeded and after one that did not. */
 const STEPS_PER_TTL = 50;
+const RETRIES_PER_TTL = 12;
 const REJOINS_PER_TTL = 16;
-/** So many ttl after a session's end its record goes, so that nodes that never come back do not pile up. */
-const KEPT_TTLS = 10;
 
 type Phase = "member" | "lapsed" | "replaced" | "stopped";
 
 export class Members implements Membership {
-  readonly #options: MembersOptions;
+  #options: MembersOptions;
   readonly #sightings: Sightings;
   readonly #reader: RecordReader;
+  readonly #oldRecords: OldRecords;
   readonly #stopping = new AbortController();
   #phase: Phase = "member";
+  #whyInvalid = "";
   #session: OwnSession;
   /** Readings begun before may not know of the session's record yet. */
   #enrolledMs: number;
@@ -51,7 +53,8 @@ export class Members implements Membership {
   #byNode: ReadonlyMap<string, NodeRecord> = new Map();
   #planned: { readonly timer: Timer; readonly dueMs: number } | undefined;
   #readBegunMs = Number.NEGATIVE_INFINITY;
-  #isTidying = false;
+  /** The last reading was not complete. */
+  #isBlind = false;
 
   /**
    * Resolves when this node has a session and has seen the others. Where another process had its name that takes until that
@@ -62,7 +65,8 @@ export class Members implements Membership {
     const { self, settings } = options;
     checkNodeName(self.node);
     const sightings = new Sightings(settings.NODE_TTL_MARGIN_MS);
-    const reading = await new RecordReader(readerOptions(options)).fresh();
+    // A node that starts has the time.
+    const reading = await new RecordReader({ ...readerOptions(options), patienceMs: settings.NODE_TTL_MS }).fresh();
     if (reading.error !== undefined) throw unread(reading.error);
     sightings.note(reading);
     const others = sightings.living().filter(({ node }) => node !== self.node);
@@ -79,7 +83,13 @@ export class Members implements Membership {
   private constructor(options: MembersOptions, sightings: Sightings, enrolled: Enrolled) {
     this.#options = options;
     this.#sightings = sightings;
-    this.#reader = new RecordReader({ ...readerOptions(options), read: (reading) => this.#note(reading) });
+    this.#reader = new RecordReader({
+      ...readerOptions(options),
+      signal: this.#stopping.signal,
+      read: (reading) => this.#note(reading),
+    });
+    const { world, bucket, log } = options;
+    this.#oldRecords = new OldRecords({ world, bucket, log, ttlMs: enrolled.record.ttlMs });
     this.#session = this.#sessionOf(enrolled);
     this.#enrolledMs = this.#nowMs();
   }
@@ -92,12 +102,38 @@ export class Members implements Membership {
     return this.#phase === "member" && this.#session.isValid();
   }
 
+  /** How long the session is still valid if no further renewal lands; not above 0 when it has lapsed. To look at, for gauges. */
+  get sessionLeftMs(): number {
+    return this.#phase === "member" ? this.#session.leftMs : 0;
+  }
+
   members(): readonly NodeRecord[] {
     return this.#list;
   }
 
   member(node: string): NodeRecord | undefined {
     return this.#byNode.get(node);
+  }
+
+  seen(): readonly SeenNode[] {
+    const byNode = new Map<string, SeenNode>();
+    for (const { stored, isOver } of this.#sightings.all()) {
+      const { record, phase } = stored;
+      if (phase.kind === "removed" || (isOver && byNode.has(record.node))) continue;
+      byNode.set(record.node, { record, standing: isOver ? "dead" : "live" });
+    }
+    byNode.set(this.self.node, { record: this.self, standing: this.isValid() ? "live" : "dead" });
+    return [...byNode.values()].sort((left, right) => (left.record.node < right.record.node ? -1 : 1));
+  }
+
+  whyInvalid(): string | undefined {
+    return this.isValid() ? undefined : this.#whyInvalid;
+  }
+
+  serveClientsAt(address: string): void {
+    this.#options = { ...this.#options, self: { ...this.#options.self, clientAddress: address } };
+    this.#session.change({ clientAddress: address });
+    this.#refreshList();
   }
 
   known(session: string): SessionStanding | undefined {
@@ -118,7 +154,6 @@ export class Members implements Membership {
     return "dead";
   }
 
-  /** Something happened, a link that broke for instance, that a look into the bucket may explain. */
   lookNow(): void {
     const stepMs = this.#options.settings.NODE_TTL_MS / STEPS_PER_TTL;
     this.#planReading(this.#readBegunMs + stepMs);
@@ -132,9 +167,14 @@ export class Members implements Membership {
     if (this.#phase === "stopped") return;
     const isReplaced = this.#phase === "replaced";
     this.#phase = "stopped";
+    this.#whyInvalid = "the node has stopped";
     this.#cease();
     this.#session.stop();
-    if (!isReplaced) await this.#endRecord(this.#session.key, this.self.session);
+    if (isReplaced) return;
+    // When the ttl has passed there is nothing left to say.
+    const done = new AbortController();
+    const ending = this.#endRecord(this.#session.key, this.self.session).finally(() => done.abort());
+    await Promise.race([ending, sleep(this.#options.world, this.self.ttlMs, done.signal)]);
   }
 
   /** Afterwards nothing is noted, and not to know of a session proves nothing. */
@@ -149,7 +189,8 @@ export class Members implements Membership {
     this.#planReading(this.#nowMs());
   }
 
-  #sessionOf({ record, key, version, startedMs }: Enrolled): OwnSession {
+  #sessionOf({ record, key, version, startedMs, before }: Enrolled): OwnSession {
+    if (before !== undefined) this.#sightings.noteEnded(before);
     const { world, bucket, settings } = this.#options;
     const marginMs = settings.NODE_TTL_MARGIN_MS;
     const over = (why: OverReason): void => this.#lapsed(why);
@@ -157,9 +198,9 @@ export class Members implements Membership {
   }
 
   #lapsed(why: OverReason): void {
-    const reason =
+    this.#whyInvalid =
       why === "time" ? "no renewal was known to land in time" : "something else stands in its record's place";
-    this.#options.log.warn(this.#named(), `this node's session has lapsed: ${reason}`);
+    this.#options.log.warn(this.#named(), `this node's session has lapsed: ${this.#whyInvalid}`);
     try {
       this.#sessionIsOver();
     } finally {
@@ -185,7 +226,8 @@ export class Members implements Membership {
       } catch (thrown) {
         const error = asMoonportError(thrown);
         if (error.code === "node_replaced") return this.#replaced(error);
-        this.#options.log.warn({ ...this.#named(), error: error.message }, "this node has no session yet");
+        if (failures === 0)
+          this.#options.log.warn({ ...this.#named(), error: error.message }, "this node has no session yet");
       }
     }
   }
@@ -208,6 +250,7 @@ export class Members implements Membership {
   #replaced(error: MoonportError): void {
     if (this.#phase === "stopped") return;
     this.#phase = "replaced";
+    this.#whyInvalid = error.message;
     this.#cease();
     this.#options.log.error({ code: error.code, ...error.details, hint: error.hint }, error.message);
     this.#options.events.replaced(error);
@@ -233,18 +276,33 @@ export class Members implements Membership {
   #note(reading: Reading): void {
     if (this.#stopping.signal.aborted) return;
     const ended = this.#sightings.note(reading);
-    const { settings, log, events, self } = this.#options;
-    if (reading.error !== undefined) log.warn({ error: reading.error.message }, "not all nodes' records could be read");
-    this.#readBegunMs = reading.begunMs;
-    // As soon as it can be proved that somebody is dead, or at the next third of the ttl; not at once when it was tried just now.
-    const regularMs = reading.begunMs + settings.NODE_TTL_MS / READINGS_PER_TTL;
-    const provableMs = (this.#sightings.provableFromMs() ?? Number.POSITIVE_INFINITY) + 1;
-    this.#planReading(Math.max(Math.min(regularMs, provableMs), this.#nowMs() + settings.NODE_TTL_MS / STEPS_PER_TTL));
-    void this.#tidy(reading);
+    const { events, self } = this.#options;
+    this.#tellOfReading(reading);
+    this.#planNext(reading);
+    void this.#oldRecords.tidy(this.#sightings.all(), this.#session.key, reading);
     this.#checkOwnName(reading);
     const hasChanged = this.#refreshList();
     for (const record of ended) if (record.journal !== self.journal) events.sessionEnded(record);
     if (hasChanged) events.changed();
+  }
+
+  /** At the next third of the ttl, or as soon as it can be proved that somebody is dead. */
+  #planNext({ begunMs, error }: Reading): void {
+    const { NODE_TTL_MS } = this.#options.settings;
+    this.#readBegunMs = begunMs;
+    const provableMs = (this.#sightings.provableFromMs() ?? Number.POSITIVE_INFINITY) + 1;
+    const pauseMs = NODE_TTL_MS / (error === undefined ? STEPS_PER_TTL : RETRIES_PER_TTL);
+    this.#planReading(
+      Math.max(Math.min(begunMs + NODE_TTL_MS / READINGS_PER_TTL, provableMs), this.#nowMs() + pauseMs),
+    );
+  }
+
+  /** The log hears of the first failure and of the end of it. */
+  #tellOfReading({ error }: Reading): void {
+    const { log } = this.#options;
+    if (error !== undefined && !this.#isBlind) log.warn({ error: error.message }, "not all nodes' records can be read");
+    if (error === undefined && this.#isBlind) log.info({}, "all nodes' records can be read again");
+    this.#isBlind = error !== undefined;
   }
 
   /** @returns whether anything changed in it */
@@ -281,28 +339,6 @@ export class Members implements Membership {
     this.#replaced(replacedError(this.self.node, to));
   }
 
-  /** One record that has served its time goes. */
-  async #tidy({ found }: Reading): Promise<void> {
-    if (this.#isTidying) return;
-    const { bucket, log, settings } = this.#options;
-    const keptMs = KEPT_TTLS * settings.NODE_TTL_MS;
-    for (const { key, stored, version, firstSeenMs, isOver } of this.#sightings.all()) {
-      const isRemoved = stored.phase.kind === "removed";
-      const isOld = isOver && (found.get(key)?.begunMs ?? 0) - firstSeenMs > keptMs;
-      if (key === this.#session.key || !(isRemoved || isOld)) continue;
-      this.#isTidying = true;
-      try {
-        const isMeant = (_: unknown, standing: Version): boolean => standing === version;
-        const mayGo = isRemoved || (await changePhase(this.#place(), key, { kind: "removed" }, isMeant));
-        if (mayGo) await bucket.delete([key]);
-      } catch (error) {
-        log.debug({ key, error: asMoonportError(error).message }, "an old node's record stays for now");
-      }
-      this.#isTidying = false;
-      return;
-    }
-  }
-
   /** Others learn of a session's end from it; without it they wait. */
   async #endRecord(key: string, session: string): Promise<void> {
     try {
@@ -315,7 +351,7 @@ export class Members implements Membership {
     }
   }
 
-  #place(): Parameters<typeof endRecord>[0] {
+  #place(): Place {
     const { world, bucket } = this.#options;
     return { world, bucket, self: this.self };
   }

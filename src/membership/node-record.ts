@@ -4,7 +4,7 @@
  * It changes only by compare-and-swap and carries a fresh random id per write, so that a write without an answer can be
  * recognised later. A bucket can only delete a key whatever stands at it, and a delete whose answer was lost may land at any
  * time; so before a key is deleted its record is `removed`, by compare-and-swap, and after that no session is ever written
- * there: a node that comes back stands at another key.
+ * there: a node that comes back stands at another key (M5).
  */
 import { MoonportError } from "../errors.js";
 import { uuidv7, type World } from "../world/world.js";

@@ -1,6 +1,6 @@
 /**
- * One session of this node, from the write that made it until it is over. It promises that once it was over for anybody it is
- * over for itself, and stays so.
+ * One session of this node, from the write that made it until it is over (M1). It promises that once it was over for anybody it
+ * is over for itself, and stays so.
  *
  * It is valid until ttl − margin after the *start* of the last renewal that is known to have landed, by the monotonic clock
  * at the very moment of the question: a process that was stopped gets its answer wrong neither before nor after its timers
@@ -36,6 +36,7 @@ const TRIES_PER_TTL = 12;
 
 /** One write and all its tries. */
 interface Renewal {
+  readonly record: NodeRecord;
   readonly write: ResolvableWrite;
   /** Of its first try: which of them landed may never be known. */
   readonly startedMs: number;
@@ -43,9 +44,9 @@ interface Renewal {
 }
 
 export class OwnSession {
-  readonly record: NodeRecord;
   readonly key: string;
   readonly #options: OwnSessionOptions;
+  #record: NodeRecord;
   #version: Version;
   #validUntilMs: number;
   #isOver = false;
@@ -54,11 +55,23 @@ export class OwnSession {
   #overTimer: Timer | undefined;
 
   constructor(options: OwnSessionOptions) {
-    this.record = options.record;
+    this.#record = options.record;
     this.key = options.key;
     this.#options = options;
     this.#version = options.version;
     this.#validUntilMs = this.#validFrom(options.startedMs);
+  }
+
+  get record(): NodeRecord {
+    return this.#record;
+  }
+
+  /** What else the record is to say, as soon as it can. */
+  change(fields: Pick<NodeRecord, "clientAddress">): void {
+    this.#record = { ...this.#record, ...fields };
+    if (this.#isOver || this.#renewal !== undefined) return;
+    this.#renewTimer?.cancel();
+    this.#renew();
   }
 
   start(): void {
@@ -78,6 +91,11 @@ export class OwnSession {
     if (this.#nowMs() < this.#validUntilMs) return true;
     this.#end("time");
     return false;
+  }
+
+  /** How long it is still valid if no further renewal lands; not above 0 when it is over. */
+  get leftMs(): number {
+    return this.#isOver ? 0 : this.#validUntilMs - this.#nowMs();
   }
 
   #nowMs(): number {
@@ -103,7 +121,7 @@ export class OwnSession {
 
   #planRenewal(lastStartedMs: number): void {
     const dueMs = lastStartedMs + this.record.ttlMs / RENEWALS_PER_TTL;
-    this.#renewTimer = this.#options.world.timers.after(dueMs - this.#nowMs(), () => this.#renew());
+    this.#renewTimer = this.#options.world.timers.after(Math.max(0, dueMs - this.#nowMs()), () => this.#renew());
   }
 
   #renew(): void {
@@ -117,7 +135,7 @@ export class OwnSession {
       condition: { version: this.#version },
       recognise: (bytes) => decodeRecord(this.key, bytes).rid === next.rid,
     };
-    this.#renewal = { write, startedMs, tries: 0 };
+    this.#renewal = { record: this.record, write, startedMs, tries: 0 };
     this.#try(this.#renewal);
   }
 
@@ -149,7 +167,8 @@ export class OwnSession {
     this.#version = result.version;
     this.#validUntilMs = this.#validFrom(renewal.startedMs);
     this.#renewTimer?.cancel();
-    this.#planRenewal(renewal.startedMs);
+    if (renewal.record === this.record) this.#planRenewal(renewal.startedMs);
+    else this.#renew();
   }
 
   /** The timer tries again. Any other error is a record that is none, or a fault of ours. */

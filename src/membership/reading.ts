@@ -5,6 +5,7 @@
  * what a reading finds is never older than what the one before it found. An answer that comes too late is dropped, or a
  * request that hangs would hold up everything that is known of the other nodes.
  */
+import { setMaxListeners } from "node:events";
 import { type BucketReader, bucketError, type Version } from "../bucket/bucket.js";
 import { asMoonportError, type MoonportError } from "../errors.js";
 import type { World } from "../world/world.js";
@@ -40,6 +41,8 @@ export interface RecordReaderOptions {
   readonly patienceMs: number;
   /** Only this node's records. */
   readonly node?: string;
+  /** Nobody waits for a reading any more: what is under way ends at once. */
+  readonly signal?: AbortSignal;
   /** Told of each reading, before those who wait for it. */
   readonly read?: (reading: Reading) => void;
 }
@@ -49,6 +52,7 @@ export class RecordReader {
   readonly #bucket: RecordReaderOptions["bucket"];
   readonly #prefix: string;
   readonly #patienceMs: number;
+  readonly #signal: AbortSignal | undefined;
   readonly #read: (reading: Reading) => void;
   #running: Promise<Reading> | undefined;
   #next: Promise<Reading> | undefined;
@@ -58,6 +62,9 @@ export class RecordReader {
     this.#bucket = options.bucket;
     this.#prefix = options.node === undefined ? NODES_PREFIX : nodePrefix(options.node);
     this.#patienceMs = options.patienceMs;
+    this.#signal = options.signal;
+    // Each request under way listens, and there are more of them than a process takes for a leak.
+    if (options.signal !== undefined) setMaxListeners(GETS_AT_ONCE + 1, options.signal);
     this.#read = options.read ?? (() => {});
   }
 
@@ -125,11 +132,24 @@ export class RecordReader {
   }
 
   #inTime<T>(answer: Promise<T>): Promise<T> {
+    const signal = this.#signal;
     return new Promise((resolve, reject) => {
+      // Of a bucket that hangs no answer may come for long: nothing is kept until then.
+      const over = (): void => {
+        timer.cancel();
+        signal?.removeEventListener("abort", stopped);
+      };
+      const refuse = (why: string): void => {
+        over();
+        reject(bucketError("refused", why));
+      };
+      const stopped = (): void => refuse("the node stops");
       const timer = this.#world.timers.after(this.#patienceMs, () =>
-        reject(bucketError("refused", `the bucket did not answer within ${this.#patienceMs} ms`)),
+        refuse(`the bucket did not answer within ${this.#patienceMs} ms`),
       );
-      answer.then(resolve, reject).finally(() => timer.cancel());
+      answer.then(resolve, reject).finally(over);
+      if (signal?.aborted) stopped();
+      else signal?.addEventListener("abort", stopped, { once: true });
     });
   }
 }

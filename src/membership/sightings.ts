@@ -1,5 +1,5 @@
 /**
- * What this node has seen of the other nodes' records, and what follows from it. No I/O: readings are told to it.
+ * What this node has seen of the nodes' records, and what follows from it (M2). No I/O: readings are told to it.
  *
  * A session is over when its record says so, when another session stands in its record's place, when its record is gone, or
  * when a reading that began more than ttl + margin after the record was first seen as it is finds it still the same. Time is

@@ -17,6 +17,8 @@ export interface NodeGauges {
   readonly openFiles: number;
   readonly subscriptions: number;
   readonly watchedObjects: number;
+  /** Rows that are not told to their directory yet. */
+  readonly directory: { readonly waiting: number; readonly lagMs: number };
 }
 
 export interface MeasuredNode {

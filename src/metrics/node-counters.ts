@@ -2,6 +2,7 @@
  * What a node counts while it works: plain numbers that nobody reads until they are asked for. Those who count know nothing of
  * how it is shown.
  */
+import { DelayCounters } from "./delay-counters.js";
 import { WaitHistogram } from "./histogram.js";
 import { CallOutcomes, RequestOutcomes } from "./outcomes.js";
 
@@ -25,6 +26,9 @@ export class NodeCounters {
   /** How long finished replies waited at their gates. */
   readonly gateMs = new WaitHistogram();
   residenciesBroken = 0;
+  /** Rows told to directories and dropped, batches that failed, rows that could not be derived. */
+  readonly directory = { told: 0, dropped: 0, failures: 0, derivationsFailed: 0 };
+  readonly delay = new DelayCounters();
 
   landed(carried: keyof NodeCounters["flights"], bytes: number, sinceCommitMs: number): void {
     const flights = this.flights[carried];

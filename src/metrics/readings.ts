@@ -58,6 +58,13 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_flight_failures_total: ({ counters }) => one(counters.flightsFailed),
   moonport_residencies_broken_total: ({ counters }) => one(counters.residenciesBroken),
 
+  moonport_directory_rows_waiting: ({ node }) => one(node.directory.waiting),
+  moonport_directory_lag_seconds: ({ node }) => one(node.directory.lagMs / 1_000),
+  moonport_directory_rows_told_total: ({ counters }) => one(counters.directory.told),
+  moonport_directory_rows_dropped_total: ({ counters }) => one(counters.directory.dropped),
+  moonport_directory_failures_total: ({ counters }) => one(counters.directory.failures),
+  moonport_directory_derivations_failed_total: ({ counters }) => one(counters.directory.derivationsFailed),
+
   moonport_bucket_requests_total: ({ requests }) =>
     requests === undefined ? [] : REQUEST_KINDS.map((kind) => ({ labels: { kind }, value: requests[kind] })),
   moonport_bucket_failures_total: ({ requests }) => (requests === undefined ? [] : one(requests.errors)),
@@ -69,6 +76,19 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
           { labels: { direction: "sent" }, value: requests.bytesSent },
           { labels: { direction: "received" }, value: requests.bytesReceived },
         ],
+
+  moonport_timers_run_total: ({ counters: { delay } }) => one(delay.timersRun),
+  moonport_timer_failures_total: ({ counters: { delay } }) => [
+    { labels: { outcome: "again" }, value: delay.timersFailed },
+    { labels: { outcome: "dead" }, value: delay.timersDead },
+  ],
+  moonport_messages_sent_total: ({ counters: { delay } }) => one(delay.messagesSent),
+  moonport_commands_total: ({ counters: { delay } }) => [
+    { labels: { outcome: "delivered" }, value: delay.delivered },
+    { labels: { outcome: "again" }, value: delay.failed },
+    { labels: { outcome: "dead" }, value: delay.dead },
+  ],
+  moonport_due_late_seconds: ({ counters: { delay } }) => waits(delay.lateMs, {}),
 
   moonport_residents: ({ node }) => one(node.residents),
   moonport_open_files: ({ node }) => one(node.openFiles),

@@ -65,6 +65,17 @@ export const METRICS = {
     "Objects that were closed in doubt: a failed commit, a lost ownership, a broken file.",
   ),
 
+  moonport_directory_rows_waiting: gauge("Directory rows that have landed and are not told to their directory yet."),
+  moonport_directory_lag_seconds: gauge("Since the oldest of those landed; 0 when none waits."),
+  moonport_directory_rows_told_total: counter("Directory rows that were told."),
+  moonport_directory_rows_dropped_total: counter(
+    "Directory rows that found DIRECTORY_QUEUE_MAX others waiting. Each is told when its object next changes it or wakes.",
+  ),
+  moonport_directory_failures_total: counter("Batches of rows that a directory did not take. Each is tried again."),
+  moonport_directory_derivations_failed_total: counter(
+    "Derivations of directory rows that failed: the class's own doing. The last good row stays.",
+  ),
+
   moonport_bucket_requests_total: counter(
     "Requests to an S3 bucket by kind, every try: what the store bills. The embedded bucket has none.",
     "kind",
@@ -77,6 +88,22 @@ export const METRICS = {
     "Bodies of requests to an S3 bucket, by direction: sent, received.",
     "direction",
   ),
+
+  moonport_timers_run_total: counter(
+    "Runs of timers that this node's delay shards had begun, by whatever node, failed ones included.",
+  ),
+  moonport_timer_failures_total: counter(
+    "Runs of timers on this node that failed: to be tried again, or given up.",
+    "outcome",
+  ),
+  moonport_messages_sent_total: counter(
+    "Messages of this node's objects that were delivered, or given to a delay shard.",
+  ),
+  moonport_commands_total: counter(
+    "Tries of delayed commands by this node's delay shards: delivered, to be tried again, or given up.",
+    "outcome",
+  ),
+  moonport_due_late_seconds: histogram("From the time at which a command or timer was due to its being taken up."),
 
   moonport_residents: gauge("Objects in memory."),
   moonport_open_files: gauge("Of those, how many have their file open."),

@@ -5,7 +5,8 @@
  * ends with the answer, with the deadline of the chain, or when the object's residency does.
  */
 import { asMoonportError, MoonportError } from "../errors.js";
-import type { WaitAnswer } from "../lua/contract.js";
+import type { DirectoryQuery, WaitAnswer } from "../lua/contract.js";
+import type { PlainValue } from "../values.js";
 import { deferred } from "../world/deferred.js";
 import type { WaitingCall } from "./burst.js";
 import type { InnerCall } from "./inner-call.js";
@@ -13,24 +14,34 @@ import type { ObjectContext } from "./object-context.js";
 import type { OpenObject } from "./open-object.js";
 import { notDurableYet } from "./work.js";
 
+/** What is asked for. */
+type What =
+  | { readonly kind: "call"; readonly call: InnerCall }
+  | { readonly kind: "find"; readonly className: string; readonly query: DirectoryQuery };
+
 export class Asking {
   readonly #context: ObjectContext;
   readonly #open: OpenObject;
-  readonly #call: InnerCall;
+  readonly #what: What;
+  readonly #expiresMs: number;
   readonly #early = deferred<WaitAnswer>();
   #stage: "landing" | "left" | "over" = "landing";
   #leaveGraph: (() => void) | undefined;
 
-  constructor(context: ObjectContext, open: OpenObject, { running, request }: WaitingCall) {
+  constructor(context: ObjectContext, open: OpenObject, { running, request, work }: WaitingCall) {
     this.#context = context;
     this.#open = open;
-    this.#call = running.outgoing.make(request);
+    this.#what =
+      request.kind === "call"
+        ? { kind: "call", call: running.outgoing.make(request) }
+        : { kind: "find", className: request.className, query: request.query };
+    this.#expiresMs = work.expiresMs;
   }
 
   /** Never rejects: what goes wrong is the answer. */
   async answer(): Promise<WaitAnswer> {
     const { clock, timers } = this.#context.world;
-    const leftMs = Math.max(0, this.#call.expiresMs - clock.monotonicMs());
+    const leftMs = Math.max(0, this.#expiresMs - clock.monotonicMs());
     const timer = timers.after(leftMs, () => this.end(this.#late()));
     const answer = await Promise.race([this.#early.promise, this.#ask()]);
     timer.cancel();
@@ -50,16 +61,23 @@ export class Asking {
       if (this.#stage === "over") throw this.#late();
       this.#enterGraph();
       this.#stage = "left";
-      return { kind: "returned", value: await this.#context.call(this.#call) };
+      return { kind: "returned", value: await this.#answerOf(this.#what) };
     } catch (thrown) {
       return { kind: "failed", error: asMoonportError(thrown) };
     }
   }
 
+  #answerOf(what: What): Promise<PlainValue> {
+    if (what.kind === "call") return this.#context.call(what.call);
+    const { app } = this.#open.object;
+    return this.#context.find(what.className, what.query, { app, expiresMs: this.#expiresMs });
+  }
+
   /** A reading method runs beside the mailbox and waits for nobody's task. @throws MoonportError `call_deadlock` */
   #enterGraph(): void {
+    if (this.#what.kind === "find") return;
     const { catalog, waits } = this.#context;
-    const { object, method } = this.#call;
+    const { object, method } = this.#what.call;
     const access = catalog.methodOf(catalog.classOf(object.app, object.className), method);
     if (access === "write") this.#leaveGraph = waits.enter(this.#open.object.id, object.id);
   }
@@ -74,7 +92,10 @@ export class Asking {
   }
 
   #late(): MoonportError {
-    const { object, method, callId } = this.#call;
+    if (this.#what.kind === "find") {
+      return MoonportError.of("deadline_exceeded", `the directory of ${this.#what.className} did not answer in time`);
+    }
+    const { object, method, callId } = this.#what.call;
     const bag = { object: object.id, details: { object: object.id, method, callId } };
     if (this.#stage !== "left")
       return MoonportError.of("deadline_exceeded", `${object.id} ${method} was not asked in time`, bag);

@@ -8,17 +8,30 @@
  * A call that asks another object ends the burst: what came before it commits, and it goes on in a transaction of its own.
  */
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import type { LuaClass, LuaEntry, LuaInvocation, ObjectCall, WaitAnswer } from "../lua/contract.js";
-import type { PlainValue } from "../values.js";
+import type { AskRequest, LuaClass, LuaEntry, LuaInvocation, WaitAnswer } from "../lua/contract.js";
+import type { PlainObject, PlainValue } from "../values.js";
 import { CallHost } from "./call-host.js";
 import { deriveRow } from "./derive-row.js";
+import { takeUp } from "./due-time.js";
 import type { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import type { EmittedEvent, OpenObject } from "./open-object.js";
-import { OutgoingCalls } from "./outgoing-calls.js";
+import { isAsking, OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
+import { afterFailure } from "./try-outcome.js";
 import { wakeObject } from "./wake-object.js";
-import type { CallWork, DestroyWork, Outcome, Work } from "./work.js";
+import {
+  type CallWork,
+  type DestroyWork,
+  isForBurst,
+  type Outcome,
+  type RowWork,
+  type RunningTimer,
+  type SentWork,
+  type TimersWork,
+  type Woken,
+  type Work,
+} from "./work.js";
 
 export type BurstResult =
   | {
@@ -29,7 +42,11 @@ export type BurstResult =
       readonly events: readonly EmittedEvent[];
       /** The object was destroyed in it. */
       readonly ends: boolean;
+      /** Whoever had the timers run is told when the next is due. */
+      readonly toldNextDue: boolean;
       readonly isAwake: boolean;
+      /** Whoever asked for the row to be derived. */
+      readonly rows: readonly RowWork[];
       /** The directory row's derivation failed for the first time. */
       readonly retryRow: boolean;
       /** The last call, which has written nothing and asks another object. */
@@ -46,7 +63,7 @@ export interface WaitingCall {
   /** The class it began with; a reload meanwhile is the next call's. */
   readonly lua: LuaClass;
   readonly running: RunningCall;
-  readonly request: ObjectCall;
+  readonly request: AskRequest;
 }
 
 interface RunningCall {
@@ -58,6 +75,9 @@ interface RunningCall {
   /** What is rolled back when it fails. */
   undoes: "savepoint" | "transaction";
 }
+
+/** Timers that one transaction runs at most. */
+const TIMERS_MAX = 64;
 
 type Performed = Outcome | { readonly kind: "waits"; readonly call: WaitingCall };
 
@@ -73,7 +93,11 @@ export class Burst {
   readonly #events: EmittedEvent[] = [];
   #seqs = 0;
   #ends = false;
-  #rowAsked = false;
+  readonly #rows: RowWork[] = [];
+  /** Answered when the transaction has ended, with when the next timer is due. */
+  readonly #wakes: TimersWork[] = [];
+  #timersRan = 0;
+  readonly #sents: SentWork[] = [];
   #brokenBy: MoonportError | undefined;
   #startMark = 0;
   #waiting: WaitingCall | undefined;
@@ -172,17 +196,112 @@ export class Burst {
       if (this.#mailbox.size === 0) return;
       // It waits in its place: should its time be up before it begins, it is answered there.
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
-      const work = this.#mailbox.take(clock.monotonicMs());
+      const work = this.#mailbox.take(clock.monotonicMs(), isForBurst);
       if (work === undefined) return;
-      if (work.kind === "row") {
-        this.#rowAsked = true;
-        continue;
-      }
-      this.#current = work;
-      // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
-      const running = this.#perform(work, isBehind);
-      this.#took(running instanceof Promise ? await running : running);
+      if (work.kind === "call" || work.kind === "destroy") {
+        this.#current = work;
+        // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
+        const running = this.#perform(work, isBehind);
+        this.#took(running instanceof Promise ? await running : running);
+      } else if (work.kind === "row") this.#rows.push(work);
+      else if (work.kind === "sent") this.#messagesSent(work);
+      else await this.#runTimers(work, isBehind);
       if (this.#waiting !== undefined || clock.monotonicMs() >= untilMs) return;
+    }
+  }
+
+  #messagesSent(work: SentWork): void {
+    this.#sents.push(work);
+    for (const number of work.numbers) this.#open.tables.outbox.remove(number);
+  }
+
+  /** Each due timer is a call of its own. One that asks another object ends the burst; the rest is due again at once. */
+  async #runTimers(work: TimersWork, isBehind: boolean): Promise<void> {
+    const refusal = this.#refusal(isBehind);
+    if (refusal !== undefined) return void this.#outcomes.push({ kind: "failed", work, error: refusal });
+    this.#wakes.push(work);
+    const { timers } = this.#open.tables;
+    for (const { id } of timers.due(this.#context.world.clock.wallMs(), TIMERS_MAX)) {
+      for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
+      if (this.#ends) return;
+      const run = this.#dueRun(id);
+      if (run === undefined) continue;
+      this.#timersRan++;
+      const call = this.#timerCall(run);
+      this.#current = call;
+      const running = this.#perform(call, false);
+      this.#took(running instanceof Promise ? await running : running);
+      if (this.#waiting !== undefined) return;
+    }
+  }
+
+  /** What is due of a timer now; one before it may have cancelled or moved it. One that is found too late is skipped. */
+  #dueRun(id: number): RunningTimer | undefined {
+    const { timers } = this.#open.tables;
+    const nowMs = this.#context.world.clock.wallMs();
+    const timer = timers.get(id);
+    if (timer === undefined || timer.dueMs > nowMs) return undefined;
+    const state = timers.stateOf(id);
+    const isFirstTry = state.runDueMs === undefined;
+    const { DELAY_LATE_MS } = this.#context.settings;
+    const lateMs = isFirstTry ? DELAY_LATE_MS : Number.POSITIVE_INFINITY;
+    const { kind, dueMs, nextMs } = takeUp(timer.plan, state.runDueMs ?? timer.dueMs, nowMs, lateMs);
+    if (kind === "run") return { timer, state, dueMs: state.runDueMs ?? dueMs, nextMs };
+    this.#timersRan++;
+    timers.ended({ timer, dueMs, atMs: nowMs, outcome: "skipped", nextMs });
+    return undefined;
+  }
+
+  #timerCall(run: RunningTimer): CallWork {
+    const { id, name, method, args } = run.timer;
+    const { world, settings } = this.#context;
+    return {
+      kind: "call",
+      method,
+      access: "write",
+      args,
+      caller: { kind: "timer", id: name ?? String(id) },
+      // The calls that it makes are the same when it has to be run again.
+      callId: `timer-${id}-${run.dueMs}`,
+      waiter: undefined,
+      expiresMs: world.clock.monotonicMs() + settings.CALL_TIMEOUT_MS,
+      chain: [],
+      timer: run,
+      deferred: undefined,
+      resolve() {},
+      reject() {},
+    };
+  }
+
+  #timerEnded({ timer, dueMs, nextMs }: RunningTimer): void {
+    const atMs = this.#context.world.clock.wallMs();
+    this.#open.tables.timers.ended({ timer, dueMs, atMs, outcome: "done", nextMs });
+  }
+
+  /** After what it did was undone: it is tried again, or given up. */
+  #timerFailed({ timer, state, dueMs, nextMs }: RunningTimer, error: MoonportError): void {
+    if (this.#open.database.doomed) return;
+    const { world, settings, log, counters } = this.#context;
+    const { timers } = this.#open.tables;
+    const nowMs = world.clock.wallMs();
+    const { tries, attempts, beganMs = nowMs } = state;
+    const tried = { tries, attempts, beganMs, callIdMs: nowMs, doubtful: false };
+    const next = afterFailure(tried, error, nowMs, settings, world.random.fraction());
+    const fields = {
+      object: this.#open.object.id,
+      timer: timer.name ?? timer.id,
+      method: timer.method,
+      code: error.code,
+    };
+    log.warn(fields, `a timer ${next.kind === "dead" ? "is given up" : "failed"}: ${error.message}`);
+    if (next.kind === "dead") {
+      counters.delay.timersDead++;
+      timers.ended({ timer, dueMs, atMs: nowMs, outcome: "dead", error: next.error, nextMs });
+    } else {
+      counters.delay.timersFailed++;
+      const { untilMs, counts } = next;
+      const more = { tries: tries + 1, attempts: attempts + (counts ? 1 : 0), beganMs, error: next.error };
+      timers.again(timer, { ...more, untilMs, dueMs });
     }
   }
 
@@ -198,12 +317,15 @@ export class Burst {
       this.#ends = true;
       return { kind: "wrote", work, value: null, seq: this.#nextSeq() };
     }
-    const refusal = this.#refusal(work, isBehind);
+    const refusal = this.#refusal(isBehind && work.access === "write");
     if (refusal !== undefined) return { kind: "failed", work, error: refusal };
     const known = this.#knownReply(work);
     if (known !== undefined) return known;
     const poison = this.#context.quarantine.refusal(this.#open.object, work.method);
-    if (poison !== undefined) return { kind: "failed", work, error: poison };
+    if (poison !== undefined) {
+      if (work.timer !== undefined) this.#timerFailed(work.timer, poison);
+      return { kind: "failed", work, error: poison };
+    }
     const running = this.#begin(work, this.#protect());
     const stop = runLua(this.#context.world, running.invocation, () => this.#mayGoOn());
     return stop instanceof Promise
@@ -238,16 +360,16 @@ export class Burst {
 
   #stopped(work: CallWork, running: RunningCall, stop: LuaStop): Performed {
     if (stop.kind !== "wait") return this.#conclude(work, running, stop);
-    assert(stop.request.kind === "call", "methods wait for calls alone");
+    assert(isAsking(stop.request), "methods wait for other objects alone");
     // Nothing is written yet, or its host would not have let it wait.
     this.#keepWrites(running);
     return { kind: "waits", call: { work, lua: this.#lua, running, request: stop.request } };
   }
 
   /** Why a call does not run although its turn has come. */
-  #refusal(work: CallWork, isBehind: boolean): MoonportError | undefined {
+  #refusal(isBehind: boolean): MoonportError | undefined {
     const object = this.#open.object.id;
-    if (isBehind && work.access === "write") {
+    if (isBehind) {
       return MoonportError.of("storage_behind", `${object} has too many writes that have not landed`, {
         object,
         hint: "the bucket does not take writes as fast as they come; try again later",
@@ -259,7 +381,8 @@ export class Burst {
 
   /** A call id that was seen before: its recorded reply, or why it may not run again. */
   #knownReply(work: CallWork): Outcome | undefined {
-    if (work.callId === undefined || work.access === "read") return undefined;
+    // A run of a timer is over when its row says so.
+    if (work.callId === undefined || work.access === "read" || work.timer !== undefined) return undefined;
     try {
       const known = this.#open.recordedReply(work.callId, work.method, work.args);
       return known && { kind: "read", work, value: known.value, seq: known.seq };
@@ -273,6 +396,7 @@ export class Burst {
     host.close();
     if (end.kind === "failed") return this.#undo(work, running, asMoonportError(end.error));
     try {
+      if (work.timer !== undefined) this.#timerEnded(work.timer);
       const wrote = this.#open.database.wroteSince(mark) || host.destroys;
       if (wrote) return this.#keep(work, running, end.value);
       this.#keepWrites(running);
@@ -286,8 +410,9 @@ export class Burst {
     const { host } = running;
     const seq = this.#open.committedSeq + this.#seqs + 1;
     const { callIds } = this.#open.tables;
-    const { callId: id, method, args } = work;
-    const record = id === undefined ? undefined : callIds.prepare({ id, method, args, reply: value, seq });
+    const { callId: id, method, args, timer } = work;
+    const record =
+      id === undefined || timer !== undefined ? undefined : callIds.prepare({ id, method, args, reply: value, seq });
     this.#keepWrites(running);
     if (record !== undefined) callIds.add(record);
     this.#nextSeq();
@@ -304,6 +429,7 @@ export class Burst {
     const { database } = this.#open;
     if (undoes === "savepoint") database.rollbackTo();
     else database.startOver();
+    if (work.timer !== undefined) this.#timerFailed(work.timer, error);
     return { kind: "failed", work, error };
   }
 
@@ -322,7 +448,7 @@ export class Burst {
       database.rollback();
       return this.#committed({ isAwake: false, retryRow: false });
     }
-    const derived = callsWrote || preludeWrote || this.#rowAsked ? this.#deriveRow() : undefined;
+    const derived = callsWrote || preludeWrote || this.#rows.length > 0 ? this.#deriveRow() : undefined;
     const wrote = database.wroteSince(this.#startMark);
     if (wrote && this.#seqs === 0) this.#nextSeq();
     // A failed call leaves pages that are dirty though unchanged: committed, they would stand in the WAL and no flight take them.
@@ -335,20 +461,41 @@ export class Burst {
   }
 
   #committed(fields: { isAwake: boolean; retryRow: boolean }): BurstResult {
+    for (const work of this.#wakes) this.#tell(work, this.#woken());
+    for (const work of this.#sents) this.#tell(work, null);
     return {
       kind: "committed",
       outcomes: this.#outcomes,
       wroteSeqs: this.#seqs,
       events: this.#events,
       ends: this.#ends,
+      rows: this.#rows,
+      toldNextDue: this.#wakes.length > 0,
       waiting: this.#waiting,
       ...fields,
     };
   }
 
+  #tell(work: TimersWork | SentWork, value: PlainValue): void {
+    const seq = this.#open.committedSeq + this.#seqs;
+    if (this.#seqs > 0) this.#outcomes.push({ kind: "wrote", work, value, seq });
+    else this.#outcomes.push({ kind: "read", work, value, seq: undefined });
+  }
+
+  #woken(): PlainObject & Woken {
+    const nextMs = this.#ends ? undefined : this.#open.tables.timers.nextDueMs();
+    return {
+      epoch: this.#open.claim.manifest.epoch,
+      seq: this.#open.committedSeq + this.#seqs,
+      ran: this.#timersRan,
+      inMs: nextMs === undefined ? null : nextMs - this.#context.world.clock.wallMs(),
+    };
+  }
+
   #deriveRow(): ReturnType<typeof deriveRow> | undefined {
     if (this.#ends || this.#lua.directory === undefined) return undefined;
-    return deriveRow(this.#context, this.#open, this.#lua, this.#open.committedSeq + this.#seqs);
+    // Without a call that wrote, the row itself takes a seq: one seq is one state.
+    return deriveRow(this.#context, this.#open, this.#lua, this.#open.committedSeq + Math.max(1, this.#seqs));
   }
 
   #runToEnd(entry: LuaEntry, host: CallHost): LuaEnd | Promise<LuaEnd> {
@@ -378,6 +525,8 @@ export class Burst {
   #die(error: MoonportError): BurstResult {
     this.#rollBackQuietly();
     this.#current?.reject(error);
+    for (const row of this.#rows) row.reject(error);
+    for (const work of [...this.#wakes, ...this.#sents]) work.reject(undone(this.#open.object.id, error));
     this.#giveUpWaiting(error);
     const last = this.#outcomes.at(-1);
     for (const outcome of this.#outcomes) {

@@ -1,9 +1,8 @@
-/** What one call may do to its object: the engine's {@link LuaCallHost} over the open file. Everything is in the call's transaction (O2). */
+/** What one call may do to its object: the engine's `CallHost` over the open file. Everything is in the call's transaction (O2). */
 import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type {
   Caller,
-  CallHost as LuaCallHost,
   MessageRequest,
   RowCursor,
   TimerInfo,
@@ -17,8 +16,9 @@ import type { PlainValue, SqlParameters, SqlRows } from "../values.js";
 import { uuidv7 } from "../world/world.js";
 import { dueTimeMs } from "./due-time.js";
 import type { ObjectContext } from "./object-context.js";
-import type { OutgoingCalls } from "./outgoing-calls.js";
+import { isAsking, type OutgoingCalls, textOfAsking } from "./outgoing-calls.js";
 import { seededRandom } from "./seeded-random.js";
+import { SYSTEM_APP, type SystemHost } from "./system-class.js";
 
 /** What a host needs of the file: an object's own, or the empty one of a key that was never written. */
 export interface HostFile {
@@ -37,7 +37,7 @@ export interface HostEvent {
 
 export type HostContext = Pick<ObjectContext, "world" | "settings" | "catalog" | "log">;
 
-export class CallHost implements LuaCallHost {
+export class CallHost implements SystemHost {
   readonly object: ObjectIdentity;
   readonly caller: Caller;
   readonly callId: string | undefined;
@@ -102,6 +102,13 @@ export class CallHost implements LuaCallHost {
   sqlEach(sql: string, parameters: SqlParameters): RowCursor {
     this.#assertOpen();
     return this.#file.database.each(sql, parameters, this.#access);
+  }
+
+  /** For classes of Moonport's own. */
+  changeSchema(sql: string): void {
+    this.#assertWriting("changeSchema");
+    assert(this.object.app === SYSTEM_APP, "class code changes its tables by migrations");
+    this.#file.database.migrate(sql);
   }
 
   storeGet(key: string): PlainValue | undefined {
@@ -172,7 +179,8 @@ export class CallHost implements LuaCallHost {
     }
     const { className, key, method, args, delayMs = 0 } = request;
     const id = request.id ?? this.uuid();
-    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs: this.startedMs + delayMs });
+    const dueMs = this.startedMs + delayMs;
+    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed: delayMs > 0 });
   }
 
   destroy(): void {
@@ -182,16 +190,12 @@ export class CallHost implements LuaCallHost {
 
   mayWait(request: WaitRequest): void {
     this.#assertOpen();
-    assert(request.kind === "call", "methods wait for calls alone");
+    assert(isAsking(request), "methods wait for other objects alone");
     if (this.#outgoing !== undefined) return this.#outgoing.check(request);
-    const { className, key, method } = request;
-    throw MoonportError.of(
-      "method_error",
-      `${className}("${key}"):${method}: only a writing method calls other objects`,
-      {
-        hint: "reading methods, on_create, on_wake and directory.row answer from their own object",
-      },
-    );
+    const what = request.kind === "find" ? "asks a directory" : "calls other objects";
+    throw MoonportError.of("method_error", `${textOfAsking(request)}: only a writing method ${what}`, {
+      hint: "reading methods, on_create, on_wake and directory.row answer from their own object",
+    });
   }
 
   random(): number {

@@ -18,6 +18,7 @@ import type {
 import { nearest } from "../nearest.js";
 import type { ClassInfo, UnitInfo } from "../node-api.js";
 import type { Observer } from "../observation.js";
+import { SYSTEM_APP } from "./system-class.js";
 
 /** A file that does not load. */
 export interface FileFault {
@@ -42,12 +43,14 @@ export class Catalog {
   readonly #observe: Observer;
   readonly #native: ReadonlySet<string>;
   readonly #apps = new Map<string, App>();
+  readonly #system: ReadonlyMap<string, LuaClass>;
 
   /** @param native names of classes that are host code: Lua code may refer to them, and no class may be called so */
-  constructor(engine: LuaEngine, observe: Observer, native: Iterable<string> = []) {
+  constructor(engine: LuaEngine, observe: Observer, native: Iterable<string> = [], system: readonly LuaClass[] = []) {
     this.#engine = engine;
     this.#observe = observe;
     this.#native = new Set(native);
+    this.#system = new Map(system.map((one) => [one.name, one]));
   }
 
   /**
@@ -63,8 +66,16 @@ export class Catalog {
     return [...this.#apps.values()].flatMap((app) => [...app.faults.values()]);
   }
 
+  systemClass(className: string): LuaClass | undefined {
+    return this.#system.get(className);
+  }
+
   /** @throws MoonportError `app_not_found`, `class_not_found`, or the class's own `class_invalid` */
   classOf(app: string, className: string): LuaClass {
+    if (app === SYSTEM_APP) {
+      const system = this.#system.get(className);
+      if (system !== undefined) return system;
+    }
     const found = this.#appOf(app);
     const lua = found.classes.get(className);
     if (lua !== undefined) return lua;

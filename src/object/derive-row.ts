@@ -9,6 +9,7 @@ import type { ColumnType, DirectoryDeclaration, LuaClass } from "../lua/contract
 import type { PlainObject, PlainValue } from "../values.js";
 import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import { CallHost } from "./call-host.js";
+import { shapeOf } from "./directory-shape.js";
 import type { ObjectContext } from "./object-context.js";
 import type { OpenObject } from "./open-object.js";
 
@@ -19,12 +20,15 @@ export function deriveRow(context: ObjectContext, open: OpenObject, lua: LuaClas
   const { directoryRow } = open.tables;
   const before = directoryRow.get();
   try {
-    directoryRow.save(derived(context, open, lua), seq);
+    // A class that derives a row has declared its directory.
+    const declaration = lua.directory as DirectoryDeclaration;
+    directoryRow.save(derived(context, open, lua, declaration), seq, shapeOf(declaration));
     return "kept";
   } catch (thrown) {
     const error = asMoonportError(thrown);
     if (open.database.doomed) throw error;
-    directoryRow.fail(error.message, context.world.clock.wallMs());
+    directoryRow.fail(error.message, seq, context.world.clock.wallMs());
+    context.counters.directory.derivationsFailed++;
     context.log.warn(
       { object: open.object.id, error: error.message },
       "directory row not derived; the last good one stays",
@@ -33,7 +37,12 @@ export function deriveRow(context: ObjectContext, open: OpenObject, lua: LuaClas
   }
 }
 
-function derived(context: ObjectContext, open: OpenObject, lua: LuaClass): PlainObject {
+function derived(
+  context: ObjectContext,
+  open: OpenObject,
+  lua: LuaClass,
+  declaration: DirectoryDeclaration,
+): PlainObject {
   const refusal = context.quarantine.refusal(open.object, ROW_ENTRY);
   if (refusal !== undefined) throw refusal;
   const host = new CallHost(context, open, { kind: "system" }, "read");
@@ -45,7 +54,7 @@ function derived(context: ObjectContext, open: OpenObject, lua: LuaClass): Plain
     invocation.abandon();
     throw MoonportError.of("budget_exceeded", "the derivation gave up its slice");
   }
-  return checkedRow(step.value, lua.directory as DirectoryDeclaration);
+  return checkedRow(step.value, declaration);
 }
 
 /** @throws MoonportError `bad_value` naming the column */

@@ -8,7 +8,8 @@ export interface InnerCall {
   readonly method: string;
   readonly args: readonly PlainValue[];
   readonly caller: Caller;
-  readonly callId: string;
+  /** Absent where a repeat does nothing anyway. */
+  readonly callId?: string;
   /** Monotonic. */
   readonly expiresMs: number;
   /** Who waits for it, the outermost first. */

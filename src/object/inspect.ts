@@ -1,7 +1,10 @@
 /** What `inspect` shows of an object: its position, its queue, what it keeps. */
+import type { ObjectTimers, TimerDetails } from "../delay/contract.js";
 import type { ObjectIdentity } from "../identity.js";
+import type { TimerPlan } from "../lua/contract.js";
 import type { Inspection } from "../node-api.js";
 import type { Manifest } from "../shipping/manifest.js";
+import type { StoredTimer, TimerState } from "../store/timers.js";
 import type { OpenObject } from "./open-object.js";
 
 export function inspectOpen(open: OpenObject, mailboxCalls: number): Inspection {
@@ -63,4 +66,35 @@ function positionOf(
     segments: manifest?.segments.length ?? 0,
     ...(manifest?.snapshot && { snapshotSeq: manifest.snapshot.seq }),
   };
+}
+
+const TIMER_RUNS_SHOWN = 50;
+
+export function inspectTimers({ tables: { timers } }: OpenObject): ObjectTimers {
+  return {
+    timers: timers.list().map((timer) => timerDetails(timer, timers.stateOf(timer.id))),
+    runs: timers.runs(TIMER_RUNS_SHOWN),
+  };
+}
+
+function timerDetails({ id, name, method, plan, dueMs }: StoredTimer, state: TimerState): TimerDetails {
+  const { isDead, tries, runs, lastMs, error } = state;
+  return {
+    id,
+    ...(name !== undefined && { name }),
+    method,
+    plan: planText(plan),
+    state: isDead ? "dead" : tries > 0 ? "retrying" : "set",
+    ...(!isDead && { nextMs: dueMs }),
+    runs,
+    ...(lastMs !== undefined && { lastMs }),
+    tries,
+    ...(error !== undefined && { error }),
+  };
+}
+
+function planText(plan: TimerPlan): string {
+  if (plan.kind === "every") return `every ${plan.everyMs} ms`;
+  if (plan.kind === "cron") return `cron ${plan.expression}${plan.timeZone === undefined ? "" : ` ${plan.timeZone}`}`;
+  return plan.kind;
 }

@@ -61,13 +61,18 @@ export class Mailbox<T extends Waiting> {
     if (expiresMs !== undefined && expiresMs < this.#watch.dueMs) this.#watch.lookAfter(expiresMs);
   }
 
-  /** The next whose turn has come. What waited too long until now is answered on the way. */
-  take(nowMs: number): T | undefined {
+  /**
+   * The next whose turn has come. What waited too long until now is answered on the way.
+   * @param isWanted otherwise it stays where it is, and nothing is taken
+   */
+  take<Wanted extends T = T>(nowMs: number, isWanted?: (item: T) => item is Wanted): Wanted | undefined {
     for (;;) {
-      const item = this.#shift();
+      const item = this.#items[this.#head];
       if (item === undefined) return undefined;
       const error = this.#options.refusal(item, nowMs);
-      if (error === undefined) return item;
+      if (error === undefined && isWanted?.(item) === false) return undefined;
+      this.#shift();
+      if (error === undefined) return item as Wanted;
       item.reject(error);
     }
   }
@@ -84,15 +89,12 @@ export class Mailbox<T extends Waiting> {
     this.#watch.cancel();
   }
 
-  #shift(): T | undefined {
-    const item = this.#items[this.#head];
-    if (item === undefined) return undefined;
+  #shift(): void {
     this.#items[this.#head++] = undefined;
     if (this.#head === this.#items.length || this.#head >= 1_024) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
     }
-    return item;
   }
 
   #findsRoom(): boolean {

@@ -9,14 +9,15 @@ import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import { type Manifest, ownershipOf } from "../shipping/manifest.js";
+import type { PlainValue } from "../values.js";
 import { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import { type CallWork, type DeferredOutcome, fenced, type Reply } from "./work.js";
+import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply, type Woken } from "./work.js";
 
-export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred">;
+export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred" | "timer">;
 
 export class Objects {
   readonly #context: ObjectContext;
@@ -66,7 +67,12 @@ export class Objects {
    * @throws MoonportError `moved`, `node_fenced`, `bucket_failed`, `replicas_missing`
    */
   async exists(object: ObjectIdentity): Promise<boolean> {
-    const exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+    let exists: boolean;
+    do {
+      await this.#residents.get(object.id)?.settled();
+      exists = this.#isWrittenHere(object) ?? (await this.#isWritten(object));
+      // It may have begun to end meanwhile: then its record tells of neither before nor after.
+    } while (this.#residents.get(object.id)?.isChanging === true);
     // Another owner may have written since: that nothing is there is told under a valid session only (E4).
     if (!exists && !this.#context.fleet.isValid()) throw fenced();
     return exists;
@@ -114,6 +120,55 @@ export class Objects {
     const reply = deferred<Reply>();
     this.#admit(object).submit({ kind: "destroy", resolve: reply.resolve, reject: reply.reject });
     await reply.promise;
+  }
+
+  /** The object derives its row and tells it, once it is durable. @throws MoonportError */
+  tellRow(object: ObjectIdentity): Promise<void> {
+    const told = deferred();
+    this.#admit(object).submit({ kind: "row", resolve: told.resolve, reject: told.reject });
+    return told.promise;
+  }
+
+  /** Resolves when every directory row that is committed has landed, or cannot. */
+  async rowsLanded(): Promise<void> {
+    const rows = [...this.#residents.values()].flatMap(({ openFile }) => (openFile?.hasUnlandedRow ? [openFile] : []));
+    await Promise.all(
+      rows.map(
+        ({ shipper }) => new Promise<void>((resolve) => shipper.readGate({ release: resolve, fail: () => resolve() })),
+      ),
+    );
+  }
+
+  /** Has an object that exists run its due timers; resolves when what they did is durable. @throws MoonportError */
+  async runTimers(object: ObjectIdentity, expiresMs: number): Promise<Woken> {
+    const reply = deferred<Reply>();
+    this.#admit(object).submit({ kind: "timers", expiresMs, resolve: reply.resolve, reject: reply.reject });
+    return (await reply.promise).value as PlainValue & Woken;
+  }
+
+  /** Messages of these numbers leave the object's outbox; resolves when that is durable. @throws MoonportError */
+  async messagesSent(object: ObjectIdentity, numbers: readonly number[]): Promise<void> {
+    const reply = deferred<Reply>();
+    this.#admit(object).submit({ kind: "sent", numbers, resolve: reply.resolve, reject: reply.reject });
+    await reply.promise;
+  }
+
+  /**
+   * Everything that is committed now is in the bucket: what journals hold as well.
+   * @throws MoonportError when it does not land
+   */
+  async cover(object: ObjectIdentity): Promise<void> {
+    const open = this.#residents.get(object.id)?.openFile;
+    if (open === undefined || open.shipper.clean) return;
+    const covered = deferred();
+    // Others' writes wait meanwhile, or it might never be.
+    this.replace(object, { run: async () => covered.resolve(), reject: covered.reject });
+    await covered.promise;
+  }
+
+  /** In its turn, alone. @throws MoonportError `mailbox_full`, `node_full` */
+  replace(object: ObjectIdentity, work: Omit<ReplaceWork, "kind">): void {
+    this.#admit(object).submit({ kind: "replace", ...work });
   }
 
   /** Beside the mailbox, of an object that exists. */
@@ -164,9 +219,36 @@ export class Objects {
     for (const resident of this.#residents.values()) resident.lose(cause);
   }
 
+  /**
+   * Gives an object to whoever claims it next. Calls that wait for it here fail with `moved`, which is safe to repeat; those
+   * that run end first. @param to the node that is to have it, for their hint
+   */
+  async handOver(object: ObjectIdentity, to: string | undefined): Promise<void> {
+    const resident = this.#residents.get(object.id);
+    if (resident !== undefined) {
+      const details = to === undefined ? {} : { node: to };
+      const cause = MoonportError.of("moved", `${object.id} goes to another node`, { object: object.id, details });
+      try {
+        await resident.leave(cause);
+      } catch (error) {
+        resident.stay();
+        throw error;
+      }
+      if (!resident.tryLeave()) return resident.stay();
+      this.#residents.delete(object.id);
+    }
+    await this.#context.claims.release(object);
+  }
+
+  /** When it was last used; undefined for one that is not resident. */
+  lastUsedMs(object: ObjectIdentity): number | undefined {
+    return this.#residents.get(object.id)?.lastUsedMs;
+  }
+
   /** The set of journals that each object should have may be another one now. */
   renewSets(): void {
     for (const { openFile } of this.#residents.values()) openFile?.renewSet();
+    void this.#context.claims.renewSets((id) => this.#residents.get(id)?.isAtRest === false);
   }
 
   #submit(object: ObjectIdentity, work: CallWork): void {
@@ -247,6 +329,7 @@ function callWork(
     waiter: input.waiter,
     expiresMs: input.expiresMs,
     chain: input.chain,
+    timer: undefined,
     deferred,
     resolve,
     reject,

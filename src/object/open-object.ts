@@ -15,12 +15,14 @@ import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
 import { QuorumShipper } from "../shipping/quorum-shipper.js";
 import { type FlightHold, type Landed, type Load, Shipper, type ShipperParts } from "../shipping/shipper.js";
 import type { Shipping } from "../shipping/shipping.js";
+import type { RowStanding } from "../store/directory-row.js";
 import { ObjectDatabase } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { PlainValue } from "../values.js";
 import type { Logger } from "../world/logger.js";
 import type { World } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
+import type { OwedMark } from "./obligations.js";
 
 export interface EmittedEvent {
   readonly number: number;
@@ -36,6 +38,9 @@ export interface OpenObjectEvents {
   broken(open: OpenObject, error: MoonportError): void;
 }
 
+/** Standings of one row that may wait for their landing; those of the bursts that ride one flight are rarely more. */
+const UNLANDED_ROWS_MAX = 32;
+
 export class OpenObject {
   readonly object: ObjectIdentity;
   readonly path: string;
@@ -48,8 +53,14 @@ export class OpenObject {
   readonly #events: OpenObjectEvents;
   /** Last committed seq. */
   #committedSeq: number;
+  /** Standings of the directory row that are committed and not yet landed, in order of their seqs (G1). */
+  #unlandedRows: RowStanding[] = [];
   /** Events committed and not yet landed, for whoever watches the node (G1). */
   #unlandedEvents: EmittedEvent[] = [];
+  /** What commits that are not durable yet oblige to, in their order. */
+  #owed: OwedMark[] = [];
+  /** The last of all marks; undefined as long as it owed nothing in this opening. */
+  #lastOwed: OwedMark | undefined;
 
   /**
    * Claims the object, brings its file to the manifest's position and opens it.
@@ -99,12 +110,36 @@ export class OpenObject {
       }),
     });
     this.shipper = claim.manifest.replicas === undefined ? this.#bucketShipping() : this.#quorumShipping();
+    this.#takeUpOwed();
   }
+
+  /** Whatever an earlier residency left undone: nobody may know of it. */
+  #takeUpOwed(): void {
+    const mark = this.#owedNow(false);
+    if (mark.nextDueMs !== undefined || mark.messagesThrough > 0) this.#lastOwed = mark;
+    this.#context.obligations.opened(this.object, this.claim.manifest.epoch, mark);
+  }
+
+  #owedNow(isToldToShard: boolean): OwedMark {
+    const { timers, outbox } = this.tables;
+    return {
+      seq: this.#committedSeq,
+      nextDueMs: timers.nextDueMs(),
+      messagesThrough: outbox.last,
+      isToldToShard,
+    };
+  }
+
+  /** W1: before the bucket names what obliges, the object stands in the owing list. */
+  readonly #listed = (): Promise<void> | undefined => {
+    if (this.#lastOwed === undefined) return undefined;
+    return this.#context.obligations.listed(this.object, this.claim.manifest.epoch, this.#owed.at(-1));
+  };
 
   /** This node is alone: the bucket releases. */
   #bucketShipping(): Shipping {
     const { bucket, settings, counters } = this.#context;
-    return this.#shipperTo(new BucketLeg(...this.#legParts()), {
+    return this.#shipperTo(new BucketLeg(...this.#legParts(), { before: this.#listed }), {
       ...(!bucket.atomic && settings.BUCKET_FLUSH_MS > 0 && { hold: this.#hold() }),
       gateMs: counters.gateMs,
       events: {
@@ -130,7 +165,7 @@ export class OpenObject {
       committedSeq: () => this.#committedSeq,
       gateMs: counters.gateMs,
       bucketShipper: (hold, watch, events) =>
-        this.#shipperTo(new BucketLeg(...this.#legParts(), watch), { hold, events }),
+        this.#shipperTo(new BucketLeg(...this.#legParts(), { watch, before: this.#listed }), { hold, events }),
       events: {
         released: (released) => this.#released(released.toSeq, { ...released, load: released }),
         covered: (load) => this.#landed(load),
@@ -178,11 +213,40 @@ export class OpenObject {
     return !this.shipper.clean && this.cargo.walBytes() + this.shipper.bytesUnderWay > bytesMax;
   }
 
-  /** After COMMIT. */
-  commit(seqs: number, events: readonly EmittedEvent[]): void {
+  /** After COMMIT. @param toldNextDue whoever had timers run is told when the next is due */
+  commit(seqs: number, events: readonly EmittedEvent[], toldNextDue: boolean): void {
     this.#committedSeq += seqs;
+    if (this.tables.owingChange.happened) this.#noteOwed(toldNextDue);
     for (const event of events) this.#unlandedEvents.push(event);
+    if (this.tables.directoryRow.hasChanged) this.#keepRow();
     this.shipper.committed();
+  }
+
+  get hasUnlandedRow(): boolean {
+    return this.#unlandedRows.length > 0;
+  }
+
+  /** Tells how the row stands; what has not landed is told when it has. */
+  tellRow(): void {
+    const standing = this.hasUnlandedRow ? undefined : this.tables.directoryRow.standing();
+    if (standing !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, standing);
+  }
+
+  #keepRow(): void {
+    const { directoryRow } = this.tables;
+    directoryRow.hasChanged = false;
+    const standing = directoryRow.standing();
+    if (standing === undefined) return;
+    // While flights fail, those between the first and the last need not be told.
+    if (this.#unlandedRows.length >= UNLANDED_ROWS_MAX) this.#unlandedRows.pop();
+    this.#unlandedRows.push(standing);
+  }
+
+  #noteOwed(toldNextDue: boolean): void {
+    this.tables.owingChange.take();
+    const mark = this.#owedNow(toldNextDue);
+    this.#lastOwed = mark;
+    this.#owed.push(mark);
   }
 
   /** The transaction just committed destroyed the object. */
@@ -255,6 +319,27 @@ export class OpenObject {
     if (carried === "segment" || carried === "snapshot") this.#observeFlight(landed, carried);
     if (carried !== "record") this.#context.counters.landed(carried, landed.load.bytes, landed.sinceCommitMs);
     this.#context.landed({ object, seq, events, destroyed: carried === "tombstone" });
+    if (carried === "tombstone") this.#context.rows.gone(object, this.claim.manifest.epoch, seq);
+    else if (this.hasUnlandedRow) this.#rowsLanded(seq);
+    if (this.#owed.length > 0) this.#owedThrough(seq);
+  }
+
+  /** The last of the rows that are durable now is told. */
+  #rowsLanded(seq: number): void {
+    const isOpen = this.#unlandedRows.findIndex((row) => row.seq > seq);
+    const landed = this.#unlandedRows.splice(0, isOpen < 0 ? this.#unlandedRows.length : isOpen);
+    const last = landed.at(-1);
+    if (last !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, last);
+  }
+
+  /** Of what is durable now only the last mark counts. */
+  #owedThrough(seq: number): void {
+    let last: OwedMark | undefined;
+    for (let mark = this.#owed[0]; mark !== undefined && mark.seq <= seq; mark = this.#owed[0]) {
+      last = mark;
+      this.#owed.shift();
+    }
+    if (last !== undefined) this.#context.obligations.landed(this.object, this.claim.manifest.epoch, last);
   }
 
   /** The bucket has it. */
@@ -293,6 +378,11 @@ export class OpenObject {
       log.error(fields, "shipping stopped; the next write starts it, and until then it is tried at times");
     else log.warn(fields, "a flight failed and will be tried again");
   }
+}
+
+/** A file that begins a new life has not heard of the events before it until it is first written. */
+export function lastEvent(open: OpenObject): number {
+  return Math.max(open.tables.events.last, open.claim.manifest.eventLast);
 }
 
 /** Drawn with every manifest, and never told to callers. */

@@ -8,7 +8,7 @@
  */
 import { MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
-import type { ObjectCall } from "../lua/contract.js";
+import type { AskRequest, ObjectCall, WaitRequest } from "../lua/contract.js";
 import { uuidv7 } from "../world/world.js";
 import type { InnerCall } from "./inner-call.js";
 import { InnerCallIds } from "./inner-call-ids.js";
@@ -36,14 +36,14 @@ export class OutgoingCalls {
   }
 
   /** @throws MoonportError `call_after_write`, `call_cycle`, `call_chain_too_long`, `bad_key`, `method_error` for a native class */
-  check(call: ObjectCall): void {
+  check(request: AskRequest): void {
+    if (this.#hasWritten()) throw afterWrite(request);
+    if (request.kind === "call") this.#checkCall(request);
+  }
+
+  #checkCall(call: ObjectCall): void {
     const { className, key, method } = call;
     const what = `${className}("${key}"):${method}`;
-    if (this.#hasWritten()) {
-      throw MoonportError.of("call_after_write", `${what}: this call has already written, and may not wait any more`, {
-        hint: `ask before the first write, or have it done once this call is committed: send(${className}("${key}")):${method}(...)`,
-      });
-    }
     if (this.#context.catalog.isNative(className)) {
       throw MoonportError.of("method_error", `${what}: a native class is called by units, not by objects`, {
         hint: `send(${className}("${key}")):${method}(...) has it done once this call is committed`,
@@ -78,6 +78,27 @@ export class OutgoingCalls {
   #chain(): readonly string[] {
     return [...this.#work.chain, this.#self.id];
   }
+}
+
+export function isAsking(request: WaitRequest): request is AskRequest {
+  return request.kind === "call" || request.kind === "find";
+}
+
+/** As the code wrote it. */
+export function textOfAsking(request: AskRequest): string {
+  if (request.kind === "find") return `find "${request.className}"`;
+  return `${request.className}("${request.key}"):${request.method}`;
+}
+
+function afterWrite(request: AskRequest): MoonportError {
+  const what = textOfAsking(request);
+  const instead =
+    request.kind === "call"
+      ? `, or have it done once this call is committed: send(${request.className}("${request.key}")):${request.method}(...)`
+      : "";
+  return MoonportError.of("call_after_write", `${what}: this call has already written, and may not wait any more`, {
+    hint: `ask before the first write${instead}`,
+  });
 }
 
 function cycle(path: readonly string[]): MoonportError {

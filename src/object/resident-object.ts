@@ -12,6 +12,7 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { Deadlines } from "../world/deadlines.js";
+import { deferred } from "../world/deferred.js";
 import { yieldTurn } from "../world/world.js";
 import { Asking } from "./asking.js";
 import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
@@ -19,7 +20,16 @@ import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
-import { fenced, notDurableYet, tellThroughGate, type Work, waitedInVain } from "./work.js";
+import {
+  fenced,
+  isReplace,
+  notDurableYet,
+  type ReplaceWork,
+  rowThroughGate,
+  tellThroughGate,
+  type Work,
+  waitedInVain,
+} from "./work.js";
 
 type State =
   | { readonly kind: "closed" }
@@ -28,7 +38,9 @@ type State =
   /** A tombstone is on its way: nothing runs until it has landed. */
   | { readonly kind: "ending"; readonly open: OpenObject }
   /** What was committed still ships; then the file is thrown away. */
-  | { readonly kind: "breaking"; readonly done: Promise<void> };
+  | { readonly kind: "breaking"; readonly done: Promise<void> }
+  /** Other content takes its place: nothing else runs. The file is absent where it could not be opened, or is closed by now. */
+  | { readonly kind: "replacing"; readonly open: OpenObject | undefined; readonly done: Promise<void> };
 
 const CLOSED: State = { kind: "closed" };
 
@@ -49,6 +61,8 @@ export class ResidentObject implements FileHolder {
   /** Version of the class whose migrations and hooks have run in this residency. */
   #awakeAs: string | undefined;
   #isPumping = false;
+  /** Why nothing new is taken in: the object goes to another node. */
+  #leaving: MoonportError | undefined;
   #burst: Burst | undefined;
   /** Set while a call waits for another object's answer. */
   #asking: Asking | undefined;
@@ -57,6 +71,7 @@ export class ResidentObject implements FileHolder {
   #waitingReads: (() => void)[] = [];
   #writerWaits = false;
   #activityWaiters: (() => void)[] = [];
+  readonly #abandoned = new AbortController();
 
   /** @param used called at every use, so that the residents stay in order of last use */
   constructor(
@@ -91,6 +106,24 @@ export class ResidentObject implements FileHolder {
     return this.#state.kind === "open" ? this.#state.open : undefined;
   }
 
+  /** Whether its file is closed and nobody is about to open it. */
+  get isAtRest(): boolean {
+    return this.#state.kind === "closed" && !this.#isPumping;
+  }
+
+  /** Whether what stands in the bucket and what is committed here are about to become one: neither tells what is. */
+  get isChanging(): boolean {
+    const { kind } = this.#state;
+    return kind === "ending" || kind === "breaking" || kind === "replacing";
+  }
+
+  /** Resolves when that is over; at once where it is not so. @throws MoonportError `not_durable_yet` */
+  async settled(): Promise<void> {
+    const state = this.#state;
+    if (state.kind === "ending") await this.#throughReadGate(state.open);
+    else if (state.kind === "breaking" || state.kind === "replacing") await state.done;
+  }
+
   /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
   isAwakeAs(lua: LuaClass): boolean {
     return this.#state.kind === "open" && this.#awakeAs === lua.version;
@@ -98,6 +131,7 @@ export class ResidentObject implements FileHolder {
 
   /** Puts work into the mailbox. @throws MoonportError `mailbox_full` */
   submit(work: Work): void {
+    if (this.#leaving !== undefined) throw this.#leaving;
     this.#mailbox.put(work);
     this.#touch();
     this.#pump();
@@ -109,6 +143,7 @@ export class ResidentObject implements FileHolder {
    * @throws MoonportError `mailbox_full`, `not_durable_yet`, whatever opening or the read itself throws
    */
   read<T>(work: ReadWork<T>): T | Promise<T> {
+    if (this.#leaving !== undefined) throw this.#leaving;
     if (this.#state.kind !== "open" || this.#mustWaitForWriter()) return this.#readLater(work);
     this.#touch();
     return this.#runRead(work, this.#state.open);
@@ -149,6 +184,7 @@ export class ResidentObject implements FileHolder {
         await this.#state.done.catch(() => undefined);
         return this.drain();
       case "breaking":
+      case "replacing":
         return this.#state.done;
       case "ending":
         return this.#state.open.shipper.drain();
@@ -159,11 +195,29 @@ export class ResidentObject implements FileHolder {
     }
   }
 
+  /**
+   * The object goes to another node: what runs ends, everything lands in the bucket, the file closes; nothing that waits runs
+   * here any more. Rejects when something does not land.
+   */
+  async leave(cause: MoonportError): Promise<void> {
+    this.#leaving = cause;
+    for (const work of this.#mailbox.takeAll()) work.reject(cause);
+    await this.drain();
+    if (this.#state.kind !== "closed") throw residencyEnded(this.object.id);
+  }
+
+  /** It stays after all. */
+  stay(): void {
+    this.#leaving = undefined;
+  }
+
   /** The node goes away without waiting any longer: waiters hear that the outcome is unknown. */
   abandon(cause: MoonportError): void {
     for (const work of this.#mailbox.takeAll()) work.reject(cause);
     this.#asking?.end(cause);
+    this.#abandoned.abort();
     if (this.#state.kind === "open" || this.#state.kind === "ending") this.#closeNow(this.#state.open, cause);
+    if (this.#state.kind === "replacing") this.#state.open?.close(cause);
   }
 
   /** The node's session is over: as if another owner had been found, at whatever moment. */
@@ -176,6 +230,7 @@ export class ResidentObject implements FileHolder {
       case "opening":
         // It ends by itself: what was claimed under the session that is over is not opened.
         return;
+      case "replacing":
       case "breaking":
       case "closed":
         for (const work of this.#mailbox.takeAll()) work.reject(cause);
@@ -195,18 +250,77 @@ export class ResidentObject implements FileHolder {
     await Promise.resolve();
     try {
       while (this.#mailbox.size > 0) {
-        const open = await this.#opened();
-        // Those that waited for the file may have waited in vain.
-        if (this.#mailbox.size > 0) await this.#runBurst(open);
+        await this.#runNext();
         if (this.#mailbox.size > 0) await yieldTurn(this.#context.world);
       }
     } catch (error) {
-      const coded = asMoonportError(error);
-      for (const work of this.#mailbox.takeAll()) work.reject(coded);
+      this.#refuseWaiting(error);
     } finally {
       this.#isPumping = false;
       this.#activityEnded();
     }
+    if (this.#mailbox.size > 0) this.#pump();
+  }
+
+  async #runNext(): Promise<void> {
+    const replacing = this.#mailbox.take(this.#context.world.clock.monotonicMs(), isReplace);
+    if (replacing !== undefined) return await this.#replace(replacing);
+    const open = await this.#opened();
+    // Those that waited for the file may have waited in vain.
+    if (this.#mailbox.size > 0) await this.#runBurst(open);
+  }
+
+  /** The file does not open, or its class's hooks fail. Other content may be just what it lacks: whoever brings it stays. */
+  #refuseWaiting(error: unknown): void {
+    const coded = asMoonportError(error);
+    for (const work of this.#mailbox.takeAll()) {
+      if (work.kind === "replace" && error instanceof MoonportError) this.#mailbox.put(work);
+      else work.reject(coded);
+    }
+  }
+
+  async #replace(work: ReplaceWork): Promise<void> {
+    const ended = deferred();
+    try {
+      const open = await this.#landedFile();
+      this.#state = { kind: "replacing", open, done: ended.promise };
+      await work.run(open, {
+        begin: () => this.#giveUpFile(ended.promise),
+        signal: this.#abandoned.signal,
+      });
+    } catch (error) {
+      work.reject(asMoonportError(error));
+    }
+    if (this.#state.kind === "replacing") {
+      const { open } = this.#state;
+      this.#state = open === undefined ? CLOSED : { kind: "open", open };
+    }
+    ended.resolve();
+    this.#letReadsRun();
+  }
+
+  /** The file, everything in it landed and nobody reading it; nothing where its history is damaged. */
+  async #landedFile(): Promise<OpenObject | undefined> {
+    let open: OpenObject;
+    try {
+      open = await this.#opened();
+    } catch (error) {
+      if (error instanceof MoonportError && error.code === "object_corrupt") return undefined;
+      throw error;
+    }
+    await open.shipper.drain();
+    for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
+    if (this.#state.kind === "open" && this.#state.open === open) return open;
+    throw residencyEnded(this.object.id);
+  }
+
+  #giveUpFile(done: Promise<void>): void {
+    if (this.#state.kind !== "replacing" || this.#state.open === undefined) return;
+    const { open } = this.#state;
+    this.#awakeAs = undefined;
+    this.#closeNow(open, residencyEnded(this.object.id));
+    this.#state = { kind: "replacing", open: undefined, done };
+    this.#discardFile(open);
   }
 
   async #runBurst(open: OpenObject): Promise<void> {
@@ -262,8 +376,12 @@ export class ResidentObject implements FileHolder {
   /** After the transaction: what was committed goes to the shipper, and every caller to the gate. */
   #settleBurst(open: OpenObject, lua: LuaClass, result: BurstResult): void {
     if (result.kind === "committed") {
+      const isNewlyAwake = result.isAwake && this.#awakeAs !== lua.version;
       this.#awakeAs = result.isAwake ? lua.version : undefined;
-      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events);
+      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events, result.toldNextDue);
+      // Whether the directory has heard of it is not written down anywhere: an object that wakes tells its row again.
+      if (lua.directory !== undefined && (isNewlyAwake || result.rows.length > 0)) open.tellRow();
+      for (const row of result.rows) rowThroughGate(open, row);
       if (result.ends) this.#endWith(open);
       if (result.retryRow) this.#retryRowLater();
       for (const outcome of result.outcomes) tellThroughGate(open, outcome, this.#context.fleet);
@@ -279,7 +397,8 @@ export class ResidentObject implements FileHolder {
     const { world, settings } = this.#context;
     world.timers.after(settings.DIRECTORY_RETRY_MS, () => {
       // Only while it is here: the next activation derives the row anyway.
-      if (this.#state.kind === "open" && this.#mailbox.size === 0) this.submit({ kind: "row", reject() {} });
+      if (this.#state.kind === "open" && this.#mailbox.size === 0)
+        this.submit({ kind: "row", resolve() {}, reject() {} });
     });
   }
 
@@ -297,6 +416,7 @@ export class ResidentObject implements FileHolder {
           (cause: Error) => Promise.reject(notDurableYet(this.object.id, cause)),
         );
       case "breaking":
+      case "replacing":
         return this.#state.done.then(() => this.#opened());
       case "closed":
         return this.#open();

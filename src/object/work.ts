@@ -3,6 +3,7 @@ import { MoonportError } from "../errors.js";
 import type { Caller } from "../lua/contract.js";
 import type { CallWaiter } from "../node-api.js";
 import type { FleetView } from "../shipping/fleet-view.js";
+import type { StoredTimer, TimerState } from "../store/timers.js";
 import type { PlainValue } from "../values.js";
 import { deferred } from "../world/deferred.js";
 import type { OpenObject } from "./open-object.js";
@@ -21,10 +22,21 @@ export interface CallWork {
   readonly expiresMs: number;
   /** Objects that wait for this call, the outermost first: `app/Class/key`. */
   readonly chain: readonly string[];
+  /** Set where it is a timer of the object that runs. */
+  readonly timer: RunningTimer | undefined;
   /** The outcome is told right after COMMIT, with its ticket unsettled: for units, which settle all their tickets at once. */
   readonly deferred: ((outcome: DeferredOutcome) => void) | undefined;
   resolve(reply: Reply): void;
   reject(error: MoonportError): void;
+}
+
+/** A run of a timer. */
+export interface RunningTimer {
+  readonly timer: StoredTimer;
+  readonly state: TimerState;
+  /** Of this run. */
+  readonly dueMs: number;
+  readonly nextMs: number | undefined;
 }
 
 /** How a deferred call ended. Nothing of it may leave the request before `settled` resolves (G1). */
@@ -43,21 +55,78 @@ export interface DestroyWork {
   reject(error: MoonportError): void;
 }
 
-/** The directory row is derived once more by itself after a failure. */
+/** The directory row is derived once more: by itself after a failure, or because somebody wants it told again. */
 export interface RowWork {
   readonly kind: "row";
+  /** When it is durable. */
+  resolve(): void;
   reject(error: MoonportError): void;
 }
 
-export type Work = CallWork | DestroyWork | RowWork;
+/** The object's due timers run, each in a savepoint of its own. */
+export interface TimersWork {
+  readonly kind: "timers";
+  /** Monotonic. */
+  readonly expiresMs: number;
+  resolve(reply: Reply): void;
+  reject(error: MoonportError): void;
+}
+
+/** What came of it, and when the object wants to be woken next. */
+export interface Woken {
+  /** Of the owner's epoch and the last seq known to it: the newest says when the next timer is due. 0: it has no place. */
+  readonly epoch: number;
+  readonly seq: number;
+  /** Timers that ran, or failed. */
+  readonly ran: number;
+  /** From now by the clock of the object's node; null when no timer is set. */
+  readonly inMs: number | null;
+}
+
+/** Messages have reached whom they were for: they leave the outbox. */
+export interface SentWork {
+  readonly kind: "sent";
+  readonly numbers: readonly number[];
+  resolve(reply: Reply): void;
+  reject(error: MoonportError): void;
+}
+
+/** The operator gives the object other content. It runs alone, between bursts. */
+export interface ReplaceWork {
+  readonly kind: "replace";
+  /**
+   * @param open the file, everything in it landed; absent when it cannot be opened because its history is damaged. It is closed
+   *   and worth nothing after `replaced` was called
+   */
+  run(open: OpenObject | undefined, replacing: Replacing): Promise<void>;
+  reject(error: MoonportError): void;
+}
+
+export interface Replacing {
+  /** From now on nothing of the file is needed, and another may stand in its place. */
+  begin(): void;
+  /** Aborted when the node gives up. */
+  readonly signal: AbortSignal;
+}
+
+export type Work = CallWork | DestroyWork | RowWork | TimersWork | SentWork | ReplaceWork;
+
+export function isReplace(work: Work): work is ReplaceWork {
+  return work.kind === "replace";
+}
+
+export function isForBurst(work: Work): work is Exclude<Work, ReplaceWork> {
+  return work.kind !== "replace";
+}
 
 /** Why a call is not to wait any longer, and never runs. */
 export function waitedInVain(object: string, work: Work, nowMs: number): MoonportError | undefined {
-  if (work.kind !== "call") return undefined;
-  if (work.waiter?.isGone())
-    return MoonportError.of("caller_gone", `the caller of ${work.method} has gone`, { object });
+  if (work.kind !== "call" && work.kind !== "timers") return undefined;
+  const what = work.kind === "call" ? work.method : "the timers";
+  if (work.kind === "call" && work.waiter?.isGone())
+    return MoonportError.of("caller_gone", `the caller of ${what} has gone`, { object });
   if (nowMs <= work.expiresMs) return undefined;
-  return MoonportError.of("deadline_exceeded", `the deadline of ${work.method} passed in the mailbox`, { object });
+  return MoonportError.of("deadline_exceeded", `the deadline of ${what} passed in the mailbox`, { object });
 }
 
 export interface Reply {
@@ -65,11 +134,14 @@ export interface Reply {
   readonly seq: number | undefined;
 }
 
+/** Work that somebody waits for. */
+type AnsweredWork = Exclude<Work, RowWork | ReplaceWork>;
+
 /** How a call ended inside its transaction; it is told to the caller after COMMIT and the gate. */
 export type Outcome =
-  | { readonly kind: "wrote"; readonly work: CallWork | DestroyWork; readonly value: PlainValue; readonly seq: number }
-  | { readonly kind: "read"; readonly work: CallWork; readonly value: PlainValue; readonly seq: number | undefined }
-  | { readonly kind: "failed"; readonly work: CallWork | DestroyWork; readonly error: MoonportError };
+  | { readonly kind: "wrote"; readonly work: AnsweredWork; readonly value: PlainValue; readonly seq: number }
+  | { readonly kind: "read"; readonly work: AnsweredWork; readonly value: PlainValue; readonly seq: number | undefined }
+  | { readonly kind: "failed"; readonly work: AnsweredWork; readonly error: MoonportError };
 
 /** Tells the caller once the state its reply was computed over is durable (G1). */
 export function tellThroughGate(open: OpenObject, outcome: Outcome, fleet: Pick<FleetView, "isValid">): void {
@@ -99,6 +171,14 @@ function tellDeferred(
       ? { kind: "failed" as const, error: outcome.error }
       : { kind: "returned" as const, value: outcome.value };
   tell({ result, settled: settled.promise });
+}
+
+/** Tells whoever asked for the row that it is derived, and durable. */
+export function rowThroughGate(open: OpenObject, work: RowWork): void {
+  open.shipper.readGate({
+    release: () => work.resolve(),
+    fail: (cause) => work.reject(notDurableYet(open.object.id, cause)),
+  });
 }
 
 function throughGate(

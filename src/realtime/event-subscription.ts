@@ -77,7 +77,7 @@ export class EventSubscription implements Subscription, Follower {
         return await this.#prepareAfter(from.number);
       case "snapshot": {
         const { value, number } = await source.evaluate(request.object, from.reading, request.caller);
-        topic.noteLast(number);
+        topic.saw(number);
         return this.#beginAt(number, { kind: "snapshot", value, number });
       }
     }
@@ -95,7 +95,8 @@ export class EventSubscription implements Subscription, Follower {
   }
 
   follow(delivery: EventDelivery): void {
-    if (this.#state.kind !== "live") return;
+    // What it read may be ahead of what is told of an object elsewhere.
+    if (this.#state.kind !== "live" || delivery.event.number <= this.#cursor) return;
     if (this.#wants(delivery) && this.#parts.sink.isFull()) return this.end("slow");
     this.#pass(delivery);
   }
@@ -127,7 +128,8 @@ export class EventSubscription implements Subscription, Follower {
 
   async #prepareAfter(number: number): Promise<void> {
     const { topic } = this.#parts;
-    if (topic.last !== undefined && number >= topic.last) return this.#beginAt(topic.last);
+    if (number === topic.last) return this.#beginAt(number);
+    if (topic.last !== undefined && number > topic.last && topic.isUpToDate) return this.#beginAt(topic.last);
     const page = await topic.read(number);
     if (number >= page.last) return this.#beginAt(page.last);
     this.#firstPage = page;
@@ -174,7 +176,7 @@ export class EventSubscription implements Subscription, Follower {
     this.#cursor = first - 1;
     if (request.snapshotAfterGap === undefined || !this.#isCatchingUp()) return;
     const { value, number } = await source.evaluate(request.object, request.snapshotAfterGap, request.caller);
-    this.#parts.topic.noteLast(number);
+    this.#parts.topic.saw(number);
     if (!(await this.#hasRoom())) return;
     this.#tell({ kind: "snapshot", value, number });
     this.#cursor = Math.max(this.#cursor, number);

@@ -1,5 +1,5 @@
 /**
- * The hub of a node: everybody who watches its objects, from any door.
+ * The hub of a node: everybody who watches objects through it, from any door. Where they live is its source's concern.
  *
  * A watched object may sleep: the hub holds names and numbers, never an object or its file. It hears of every landed flight
  * (G1) and passes it on to those who watch that object; for an object that nobody watches that is one look into a map.
@@ -26,6 +26,7 @@ const NAMES_MAX = 100;
 
 export class Hub implements LiveApi {
   readonly #parts: HubParts;
+  #source: LiveSource;
   /** By object id, only while somebody watches. */
   readonly #topics = new Map<string, Topic>();
   #subscriptions = 0;
@@ -33,6 +34,12 @@ export class Hub implements LiveApi {
 
   constructor(parts: HubParts) {
     this.#parts = parts;
+    this.#source = parts.source;
+  }
+
+  /** Before anybody subscribes: what is watched may live on other nodes. */
+  useSource(source: LiveSource): void {
+    this.#source = source;
   }
 
   /** Subscriptions and views. */
@@ -49,7 +56,8 @@ export class Hub implements LiveApi {
     try {
       this.#checkSubscribe(request);
       const topic = this.#topicOf(object);
-      const { source, world } = this.#parts;
+      const source = this.#source;
+      const { world } = this.#parts;
       const closed = (gone: EventSubscription): void => {
         topic.subscribers.delete(gone);
         this.#left(topic);
@@ -67,7 +75,8 @@ export class Hub implements LiveApi {
   }
 
   async view({ object, reading, caller }: ViewRequest, sink: Sink): Promise<Subscription> {
-    const { source, world, settings } = this.#parts;
+    const source = this.#source;
+    const { world, settings } = this.#parts;
     try {
       this.#assertRoom();
       source.checkReading(object, reading.method);
@@ -127,7 +136,7 @@ export class Hub implements LiveApi {
 
   #checkSubscribe({ object, from, names, snapshotAfterGap }: SubscribeRequest): void {
     this.#assertRoom();
-    const { source } = this.#parts;
+    const source = this.#source;
     source.checkClass(object);
     if (from.kind === "snapshot") source.checkReading(object, from.reading.method);
     if (snapshotAfterGap !== undefined) source.checkReading(object, snapshotAfterGap.method);
@@ -152,14 +161,16 @@ export class Hub implements LiveApi {
   #topicOf(object: ObjectIdentity): Topic {
     const known = this.#topics.get(object.id);
     if (known !== undefined) return known;
-    const topic = new Topic(object, this.#parts.source, this.#parts.settings);
+    const topic = new Topic(object, this.#source, this.#parts.settings);
     this.#topics.set(object.id, topic);
     return topic;
   }
 
   #left(topic: Topic): void {
     this.#subscriptions--;
-    if (!topic.isWatched) this.#topics.delete(topic.object.id);
+    if (topic.isWatched || this.#topics.get(topic.object.id) !== topic) return;
+    this.#topics.delete(topic.object.id);
+    topic.close();
   }
 }
 

@@ -1,4 +1,7 @@
-/** What the hub asks of the node's objects. Everything it answers is durable (G1), and nothing stays awake for it. */
+/**
+ * What the hub asks of objects, of this node or of others. Everything that a source answers is durable (G1), and nothing stays
+ * awake for it.
+ */
 import type { ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
@@ -11,6 +14,8 @@ export interface StoredEvents {
   readonly first: number;
   /** Number of the object's last event, 0 before the first. */
   readonly last: number;
+  /** Whether the object has content now. */
+  readonly exists: boolean;
 }
 
 /** A reading method's value, and where the object stood at that very instant. */
@@ -19,6 +24,23 @@ export interface Evaluated {
   /** Number of the last event the value contains. */
   readonly number: number;
   readonly seq: number;
+}
+
+/** Whoever watches an object, as the source tells it of what happens elsewhere. */
+export interface Watcher {
+  landed(landing: Landing): void;
+  /**
+   * The object has been found, for the first time or again: what landed until now may not have been told. Everything after
+   * `last` is told from now on, until it is found again.
+   */
+  found(position: Pick<StoredEvents, "last" | "exists">): void;
+}
+
+export interface Watch {
+  /** Whether the object is this node's, so that whatever lands was told in the moment in which it can be read. */
+  readonly isHere: boolean;
+  /** Nothing is told afterwards. Idempotent. */
+  stop(): void;
 }
 
 export interface LiveSource {
@@ -32,4 +54,6 @@ export interface LiveSource {
   events(object: ObjectIdentity, after: number, limit: number): Promise<StoredEvents>;
   /** @throws MoonportError as {@link checkReading} and {@link events}, and whatever the method throws */
   evaluate(object: ObjectIdentity, reading: ReadingCall, caller: Caller): Promise<Evaluated>;
+  /** From now on, wherever the object lives and moves to. What lands on this node the node itself tells. */
+  watch(object: ObjectIdentity, watcher: Watcher): Watch;
 }

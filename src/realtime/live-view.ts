@@ -45,6 +45,7 @@ export class LiveView {
   }
 
   join(viewer: Viewer): void {
+    viewer.begin();
     if (this.#told !== undefined) viewer.offer(this.#told.delivery);
     this.#evaluateIfDue();
   }
@@ -122,6 +123,8 @@ export class Viewer implements Subscription {
   readonly #sink: Sink;
   readonly #log: World["log"];
   readonly #closed: (viewer: Viewer) => void;
+  /** Its caller knows that it stands: before, it is told nothing. */
+  #hasBegun = false;
   #isClosed = false;
   /** Waits for room in the sink. */
   #waiting: ViewDelivery | undefined;
@@ -139,7 +142,12 @@ export class Viewer implements Subscription {
     this.#closed(this);
   }
 
+  begin(): void {
+    this.#hasBegun = true;
+  }
+
   offer(delivery: ViewDelivery): void {
+    if (!this.#hasBegun) return;
     if (this.#waiting !== undefined) {
       this.#waiting = delivery;
       return;

@@ -5,13 +5,16 @@ import type { Caller, LuaClass } from "../lua/contract.js";
 import type { EmptyObjects } from "../object/empty-objects.js";
 import type { ObjectContext } from "../object/object-context.js";
 import type { Objects } from "../object/objects.js";
-import type { OpenObject } from "../object/open-object.js";
+import { lastEvent, type OpenObject } from "../object/open-object.js";
 import { runReading } from "../object/reading.js";
 import type { ReadingCall } from "./contract.js";
-import type { Evaluated, LiveSource, StoredEvents } from "./live-source.js";
+import type { Evaluated, LiveSource, StoredEvents, Watch } from "./live-source.js";
 
 /** An object may leave, or be written under a long reading, between two steps; it does not happen this often in a row. */
 const TRIES_MAX = 8;
+
+/** The node tells of all landings there are. */
+const HERE: Watch = { isHere: true, stop() {} };
 
 export class ObjectSource implements LiveSource {
   readonly #context: ObjectContext;
@@ -45,7 +48,11 @@ export class ObjectSource implements LiveSource {
       return this.#objects.read(object, (open) => storedEvents(open, after, limit));
     }
     const last = (await this.#objects.manifest(object))?.eventLast ?? 0;
-    return { events: [], first: last + 1, last };
+    return { events: [], first: last + 1, last, exists: false };
+  }
+
+  watch(): Watch {
+    return HERE;
   }
 
   async evaluate(object: ObjectIdentity, reading: ReadingCall, caller: Caller): Promise<Evaluated> {
@@ -113,14 +120,14 @@ export class ObjectSource implements LiveSource {
 function storedEvents(open: OpenObject, after: number, limit: number): StoredEvents {
   const { events } = open.tables;
   const last = lastEvent(open);
-  return { events: events.read(after, limit), first: events.count > 0 ? events.first : last + 1, last };
+  return {
+    events: events.read(after, limit),
+    first: events.count > 0 ? events.first : last + 1,
+    last,
+    exists: !open.isUnwritten,
+  };
 }
 
 function standing(open: OpenObject): { number: number; seq: number } {
   return { number: lastEvent(open), seq: open.committedSeq };
-}
-
-/** A file that begins a new life has not heard of the events before it until it is first written. */
-function lastEvent(open: OpenObject): number {
-  return Math.max(open.tables.events.last, open.claim.manifest.eventLast);
 }

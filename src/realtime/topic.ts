@@ -1,5 +1,5 @@
 /**
- * One watched object: who follows its events and views, and the last event that is known to have landed.
+ * One watched object: who follows its events and views, and the last event that they were told of.
  *
  * It exists only while somebody watches, and keeps nothing of the object awake. While a subscriber catches up it also keeps
  * the newest landed events, so that reading the older ones and following the live ones meet without loss: whoever reads a
@@ -8,7 +8,7 @@
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import type { Delivery, EndReason, Landing, LiveEvent } from "./contract.js";
-import type { LiveSource } from "./live-source.js";
+import type { LiveSource, StoredEvents, Watch, Watcher } from "./live-source.js";
 import type { LiveView } from "./live-view.js";
 
 export type EventDelivery = Extract<Delivery, { kind: "event" }>;
@@ -29,14 +29,17 @@ export interface Follower {
   end(reason: EndReason): void;
 }
 
-export class Topic {
+export class Topic implements Watcher {
   readonly object: ObjectIdentity;
   readonly subscribers = new Set<Follower>();
   readonly views = new Map<string, LiveView>();
   readonly #source: LiveSource;
+  readonly #watch: Watch;
   readonly #settings: Pick<Settings, "EVENT_BUFFER_MAX" | "EVENT_PAGE_MAX">;
   /** Unknown until the first read or landing. */
   #last: number | undefined;
+  /** Whether the object had content when it was last heard of. */
+  #exists = false;
   /** Contiguous, ending at `#last`. */
   #recent: EventDelivery[] = [];
   #catchingUp = 0;
@@ -51,15 +54,26 @@ export class Topic {
     this.object = object;
     this.#source = source;
     this.#settings = settings;
+    this.#watch = source.watch(object, this);
+  }
+
+  /** Nobody watches any more. */
+  close(): void {
+    this.#watch.stop();
   }
 
   get isWatched(): boolean {
     return this.subscribers.size > 0 || this.views.size > 0;
   }
 
-  /** Number of the last event that has landed; undefined while nobody asked the object yet. */
+  /** Number of the last event that was told; undefined while nobody asked the object yet. */
   get last(): number | undefined {
     return this.#last;
+  }
+
+  /** Whether that is the last one that has landed: of an object elsewhere, more may be on its way. */
+  get isUpToDate(): boolean {
+    return this.#last !== undefined && this.#watch.isHere;
   }
 
   /** Keeps recent events from now on, until {@link releaseRecent} was called as often. */
@@ -88,26 +102,47 @@ export class Topic {
   }
 
   async findLast(): Promise<number> {
-    return this.#last ?? (await this.read(Number.MAX_SAFE_INTEGER)).last;
+    if (this.#last !== undefined && this.isUpToDate) return this.#last;
+    return (await this.read(Number.MAX_SAFE_INTEGER)).last;
   }
 
-  /** An event with this number is known to have landed. */
-  noteLast(number: number): void {
+  /**
+   * An event with this number stands in the object. Here, a landing that was not told is found by that. Of an object
+   * elsewhere the word is only quicker than the landing.
+   */
+  saw(number: number): void {
+    if (this.#last === undefined || this.#watch.isHere) this.#goTo(number);
+  }
+
+  landed(landing: Landing): void {
+    this.#exists = !landing.destroyed;
+    for (const event of landing.events) this.#publish(event);
+    if (landing.destroyed) this.#destroyed();
+    for (const view of this.views.values()) view.changed();
+  }
+
+  found({ last, exists }: Pick<StoredEvents, "last" | "exists">): void {
+    this.#goTo(last);
+    const hasEnded = this.#exists && !exists;
+    this.#exists = exists;
+    if (hasEnded) this.#destroyed();
+    for (const view of this.views.values()) view.changed();
+  }
+
+  #goTo(number: number): void {
     if (this.#last !== undefined && number <= this.#last) return;
     const wasKnown = this.#last !== undefined;
     this.#last = number;
     if (wasKnown) this.#lostTrack();
   }
 
-  landed(landing: Landing): void {
-    for (const event of landing.events) this.#publish(event);
-    if (landing.destroyed) for (const subscriber of this.subscribers) subscriber.objectDestroyed();
-    for (const view of this.views.values()) view.changed();
+  #destroyed(): void {
+    for (const subscriber of this.subscribers) subscriber.objectDestroyed();
   }
 
   async #readPage(after: number, limit: number): Promise<EventPage> {
     const { events, first, last } = await this.#source.events(this.object, after, limit);
-    this.noteLast(last);
+    this.saw(last);
     return { events: events.map(deliveryOf), first, last };
   }
 

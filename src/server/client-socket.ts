@@ -10,11 +10,12 @@ import type { Authenticator, Principal } from "../auth/contract.js";
 import { LastingRight, renewed } from "../auth/lasting-right.js";
 import { callerOf, checkAny, checkMethod, type Target } from "../auth/principal-calls.js";
 import { asMoonportError, MoonportError } from "../errors.js";
-import { DEFAULT_APP, identityOf, type ObjectIdentity } from "../identity.js";
+import { checkAppName, checkClassName, DEFAULT_APP, identityOf, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { NodeApi } from "../node-api.js";
 import type { LiveApi, ReadingCall, Sink, Subscription } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
+import type { PlainValue } from "../values.js";
 import { VERSION } from "../version.js";
 import { readClientFrame } from "../wire/client-frames.js";
 import type { FrameCodec } from "../wire/codec.js";
@@ -233,6 +234,8 @@ export class ClientSocket {
     switch (frame.type) {
       case "call":
         return this.#ask(frame, () => this.#call(frame));
+      case "find":
+        return this.#ask(frame, () => this.#find(frame));
       case "subscribe":
         return this.#ask(frame, () => this.#subscribe(frame));
       case "view":
@@ -275,6 +278,27 @@ export class ClientSocket {
       ...(callId !== undefined && { callId }),
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(mustRead && { mustRead }),
+    });
+  }
+
+  #find({ id, app = DEFAULT_APP, class: className, query = {}, timeoutMs: waitMs }: FrameOf<"find">): void {
+    checkAppName(app);
+    checkClassName(className);
+    const { caller, principal } = this.#opened();
+    principal.check({ right: "query", app, className });
+    this.#calls.begin({
+      id,
+      // The class as a whole.
+      object: { app, className, key: "", id: `${app}/${className}` },
+      method: "find",
+      args: [],
+      caller,
+      ...(waitMs !== undefined && { timeoutMs: waitMs }),
+      instead: async (timeoutMs) => {
+        const { node } = this.#context;
+        const page = await node.find({ app, className, query, ...(timeoutMs !== undefined && { timeoutMs }) });
+        return { value: { ...page } as unknown as PlainValue };
+      },
     });
   }
 

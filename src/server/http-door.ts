@@ -17,6 +17,7 @@ import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "../wire/problem.js";
 import type { World } from "../world/world.js";
 import { bearerToken } from "./bearer.js";
 import { Connections } from "./connections.js";
+import { delayHandler } from "./delay-handler.js";
 import { challenge, doorError, listenError, malformed } from "./door-errors.js";
 import type { HttpAnswer, HttpHandler, HttpOperation, UpgradeHandler } from "./http-handler.js";
 import { loopbackAddress, plainAddress } from "./loopback.js";
@@ -74,7 +75,12 @@ export class HttpDoor {
     this.#options = options;
     this.#auth = options.auth ?? openAuthenticator;
     this.#origins = new Origins(this.#auth.isOpen, options.allowOrigins ?? []);
-    this.#handlers = [...(options.handlers ?? []), unitsHandler(options), operationsHandler(options)];
+    this.#handlers = [
+      ...(options.handlers ?? []),
+      unitsHandler(options),
+      delayHandler(options),
+      operationsHandler(options),
+    ];
     this.#upgrades = options.upgrades ?? [];
   }
 

@@ -5,22 +5,25 @@
 import type { Principal } from "../auth/contract.js";
 import { callAs, checkAny, checkMethod, type Target } from "../auth/principal-calls.js";
 import { asMoonportError, MoonportError } from "../errors.js";
-import { checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
+import { checkAppName, checkClassName, checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
+import type { DirectoryQuery } from "../lua/contract.js";
 import type { NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
 import { SEQ_HEADER } from "../wire/http-headers.js";
-import { parseWireJson, wireJson } from "../wire/wire-json.js";
+import { wireJson } from "../wire/wire-json.js";
 import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
+import { databaseAnswer, forkOf, limitOf, pointOf, restorationOf } from "./past-operations.js";
+import { bodyArguments, bodyValue, parseArguments, queryArguments } from "./request-body.js";
 import { callIdOf, timeoutOf } from "./request-headers.js";
-import { type ObjectPath, type Route, routeOf } from "./routes.js";
+import { type DirectoryPath, type ObjectPath, type Route, routeOf } from "./routes.js";
 
 export interface OperationsContext {
   readonly node: NodeApi;
   readonly settings: Settings;
-  readonly world: Pick<World, "clock">;
+  readonly world: Pick<World, "clock" | "log">;
 }
 
 /** Calls, health, operator's routes. It knows every path or refuses it: the last of the door's handlers. */
@@ -51,10 +54,24 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
     case "inspect":
     case "sql":
     case "destroy":
+    case "history":
+    case "restore":
+    case "fork":
+    case "export":
     case "quarantine_clear":
       return (principal) => principal.check({ right: "admin", ...targetOf(route.object) });
+    case "find": {
+      const { app, className } = route.directory;
+      return (principal) => principal.check({ right: "query", app, className });
+    }
+    case "directory":
+    case "directory_rebuild": {
+      const { app, className } = route.directory;
+      return (principal) => principal.check({ right: "admin", app, className });
+    }
     case "status":
     case "classes":
+    case "nodes":
     case "quarantine":
       return (principal) => principal.check({ right: "admin" });
   }
@@ -72,13 +89,15 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
     case "readyz":
       return await readiness(node, request);
     case "call":
-      return await call(context, route, bodyArguments(context, request), request);
+      return await call(context, route, bodyArguments(context.settings, request), request);
     case "read":
-      return await call(context, route, queryArguments(context, route.args), request);
+      return await call(context, route, queryArguments(context.settings, route.args), request);
     case "status":
       return json(await node.status());
     case "classes":
       return json({ classes: await node.classes(), units: await node.units() });
+    case "nodes":
+      return json({ nodes: await node.nodes() });
     case "inspect":
       return json(await node.inspect(identity(route.object)));
     case "store_get": {
@@ -96,10 +115,31 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       await node.destroy(object);
       return json({ destroyed: object.id });
     }
+    case "find":
+      return await find(context, route.directory, route.parameters, request);
+    case "directory":
+    case "directory_rebuild": {
+      const { app, className } = classNamed(route.directory);
+      return json(
+        await (route.kind === "directory" ? node.directory(app, className) : node.rebuildDirectory(app, className)),
+      );
+    }
+    case "history":
+      return json(await node.history(identity(route.object), limitOf(route.limit)));
+    case "restore":
+      return json(
+        await node.restore(identity(route.object), restorationOf(tableIn(bodyValue(context.settings, request)))),
+      );
+    case "fork": {
+      const { to, ...rest } = forkOf(tableIn(bodyValue(context.settings, request)));
+      return json(await node.fork(identity(route.object), rest, to));
+    }
+    case "export":
+      return databaseAnswer(await node.exportDatabase(identity(route.object), pointOf(route)), context.world.log);
     case "quarantine":
       return json({ methods: await node.quarantine() });
     case "quarantine_clear": {
-      const method = clearedMethod(bodyValue(context, request));
+      const method = clearedMethod(bodyValue(context.settings, request));
       return json({ cleared: await node.clearQuarantine(identity(route.object), method) });
     }
   }
@@ -117,8 +157,9 @@ async function health(node: NodeApi): Promise<HttpAnswer> {
 async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<HttpAnswer> {
   const notReady = (reason: string): HttpAnswer => json({ ready: false, reason }, 503);
   if (isStopping) return notReady("the node is shutting down");
-  const { session, ready, writesLand, sinceLandedMs } = await node.status();
+  const { session, ready, writesLand, sinceLandedMs, fleet } = await node.status();
   if (!ready) return notReady("the node is starting");
+  if (fleet?.valid === false) return notReady(`node_fenced: its session is not valid: ${fleet.whyInvalid}`);
   return writesLand ? json({ ready: true, session }) : notReady(`writes do not land: none has for ${sinceLandedMs} ms`);
 }
 
@@ -150,8 +191,51 @@ async function call(
   }
 }
 
+async function find(
+  { node, settings, world }: OperationsContext,
+  path: DirectoryPath,
+  parameters: URLSearchParams,
+  { headers }: HttpRequest,
+): Promise<HttpAnswer> {
+  const timeoutMs = timeoutOf(headers, world.clock.wallMs());
+  const { app, className } = classNamed(path);
+  const query = queryOf(parameters, settings);
+  return json(await node.find({ app, className, query, ...(timeoutMs !== undefined && { timeoutMs }) }));
+}
+
+function queryOf(parameters: URLSearchParams, settings: Settings): DirectoryQuery {
+  const text = (name: string): string | undefined => parameters.get(name) ?? undefined;
+  const [where, order, after, limit, count, given] = ["where", "order", "after", "limit", "count", "params"].map(text);
+  if (limit !== undefined && !/^[0-9]{1,9}$/.test(limit))
+    throw MoonportError.of("bad_option", "limit is a whole number");
+  if (count !== undefined && count !== "true" && count !== "false") {
+    throw MoonportError.of("bad_option", "count is true or false");
+  }
+  const params = given === undefined ? undefined : parseArguments(given, "params", settings);
+  if (params !== undefined && !Array.isArray(params) && !isTable(params)) {
+    throw MoonportError.of(
+      "bad_request",
+      'params is a list of values for ?, or a table of them for :name: {"least": 100}',
+    );
+  }
+  return {
+    ...(where !== undefined && { where }),
+    ...(params !== undefined && { params }),
+    ...(order !== undefined && { order }),
+    ...(limit !== undefined && { limit: Number(limit) }),
+    ...(after !== undefined && { after }),
+    ...(count === "true" && { count: true }),
+  };
+}
+
+function classNamed(path: DirectoryPath): DirectoryPath {
+  checkAppName(path.app);
+  checkClassName(path.className);
+  return path;
+}
+
 async function sql(context: OperationsContext, object: ObjectIdentity, request: HttpRequest): Promise<HttpAnswer> {
-  const body = bodyValue(context, request);
+  const body = bodyValue(context.settings, request);
   if (!isTable(body) || typeof body.statement !== "string") {
     throw MoonportError.of("bad_request", 'the body is {"statement": "select ...", "parameters": [...]}');
   }
@@ -175,56 +259,13 @@ function sqlParameter(value: PlainValue, index: number): SqlValue {
   throw MoonportError.of("bad_value", `SQL parameter ${index + 1} is neither null, number, text nor bytes`);
 }
 
-/** An array is the arguments, a table the only one; no body, no arguments. */
-function bodyArguments(context: OperationsContext, request: HttpRequest): readonly PlainValue[] {
-  const body = bodyValue(context, request);
-  return body === undefined ? [] : argumentsOf(body, "the body");
-}
-
-function queryArguments({ settings }: OperationsContext, text: string | undefined): readonly PlainValue[] {
-  if (text === undefined) return [];
-  return argumentsOf(parseArguments(text, "args", settings), "args");
-}
-
-function argumentsOf(value: PlainValue, what: string): readonly PlainValue[] {
-  if (Array.isArray(value)) return value;
-  if (typeof value === "object" && value !== null) return [value];
-  throw MoonportError.of("bad_request", `${what} is neither an array of arguments nor one table`, {
-    hint: "put a single argument into brackets: [25]",
-  });
-}
-
-function bodyValue({ settings }: OperationsContext, { body, headers }: HttpRequest): PlainValue | undefined {
-  if (body === undefined || body.length === 0) return undefined;
-  const type = (headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase();
-  if (type !== "application/json") {
-    throw MoonportError.of("bad_request", `the body is ${type === "" ? "of no stated type" : type}, not JSON`, {
-      hint: "send Content-Type: application/json",
-    });
-  }
-  const encoding = headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") {
-    throw MoonportError.of("bad_request", `a body with Content-Encoding ${encoding} is not taken`);
-  }
-  return parseArguments(utf8(body), "the body", settings);
-}
-
-/** VALUE_DEPTH_MAX holds for each argument; the brackets around them are not part of any. */
-function parseArguments(text: string, what: string, settings: Settings): PlainValue {
-  const around = text.trimStart().startsWith("[") ? 1 : 0;
-  return parseWireJson(text, what, settings.VALUE_DEPTH_MAX + around);
-}
-
-function utf8(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw MoonportError.of("bad_json", "the body is not UTF-8 text", { cause });
-  }
-}
-
 function identity({ app, className, key }: ObjectPath): ObjectIdentity {
   return identityOf(app, className, key);
+}
+
+function tableIn(body: PlainValue | undefined): PlainObject {
+  if (isTable(body)) return body;
+  throw MoonportError.of("bad_request", 'the body is {"at": {"seq": 5}} or {"at": {"atMs": 1767225600000}}');
 }
 
 function isTable(value: PlainValue | undefined): value is PlainObject {

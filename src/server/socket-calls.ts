@@ -21,6 +21,8 @@ export interface SocketCallInput {
   readonly callId?: string;
   readonly timeoutMs?: number;
   readonly mustRead?: boolean;
+  /** What is done instead of the call: a query of a class's directory. */
+  readonly instead?: (timeoutMs: number | undefined) => Promise<CallReply>;
 }
 
 export interface SocketCallsOptions {
@@ -135,7 +137,8 @@ export class SocketCalls {
   #run(call: SocketCall): void {
     this.#running++;
     this.#underWay.set(call.id, call);
-    this.#options.node.call(call).then(
+    const answer = call.instead === undefined ? this.#options.node.call(call) : call.instead(call.timeoutMs);
+    answer.then(
       (reply) => {
         if (this.#ended(call)) this.#options.replied(call.id, reply);
         this.#next();
@@ -184,6 +187,7 @@ class SocketCall implements CallRequest, CallWaiter {
   /** Counts from when the node is asked. */
   timeoutMs?: number;
   readonly mustRead?: boolean;
+  readonly instead?: (timeoutMs: number | undefined) => Promise<CallReply>;
   #gone: AbortController | undefined;
   #isGone = false;
   #tell: (() => void) | undefined;
@@ -197,6 +201,7 @@ class SocketCall implements CallRequest, CallWaiter {
     if (input.callId !== undefined) this.callId = input.callId;
     if (input.timeoutMs !== undefined) this.timeoutMs = input.timeoutMs;
     if (input.mustRead !== undefined) this.mustRead = input.mustRead;
+    if (input.instead !== undefined) this.instead = input.instead;
   }
 
   get waiter(): CallWaiter {

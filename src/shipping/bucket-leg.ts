@@ -13,7 +13,7 @@ import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { Claim } from "./claims.js";
-import { Collector } from "./collection.js";
+import { Collector, isCompaction, pastBeside } from "./collection.js";
 import {
   decodeManifest,
   encodeManifest,
@@ -26,6 +26,7 @@ import {
   withSnapshot,
 } from "./manifest.js";
 import type { ObjectLoad, SegmentLoad, SnapshotBody, SnapshotLoad } from "./object-load.js";
+import { type RetentionSettings, retentionMs } from "./retention.js";
 import type { Leg, LegResult } from "./shipper.js";
 
 /** A load on its way: its manifest is made once, so that every try carries the same random id. */
@@ -47,6 +48,12 @@ export interface RecordWatch {
   won(next: Manifest): void;
 }
 
+export interface BucketLegOptions {
+  readonly watch?: RecordWatch;
+  /** What has to be durable before the record names a load; undefined: nothing. A rejection is a failed try. */
+  readonly before?: (load: ObjectLoad) => Promise<void> | undefined;
+}
+
 type InlineSettings = Pick<Settings, "SEGMENT_INLINE_BYTES_MAX" | "MANIFEST_INLINE_BYTES_MAX">;
 
 export class BucketLeg implements Leg<ObjectLoad> {
@@ -55,16 +62,27 @@ export class BucketLeg implements Leg<ObjectLoad> {
   readonly #claim: Claim;
   readonly #collector: Collector;
   readonly #settings: InlineSettings;
+  readonly #retentionMs: number;
   readonly #watch: RecordWatch | undefined;
+  readonly #before: BucketLegOptions["before"];
   #attempt: Attempt | undefined;
 
-  constructor(world: World, bucket: Bucket, claim: Claim, log: Logger, settings: InlineSettings, watch?: RecordWatch) {
+  constructor(
+    world: World,
+    bucket: Bucket,
+    claim: Claim,
+    log: Logger,
+    settings: InlineSettings & RetentionSettings,
+    { watch, before }: BucketLegOptions = {},
+  ) {
     this.#world = world;
     this.#bucket = bucket;
     this.#claim = claim;
-    this.#collector = new Collector(bucket, claim, log);
+    this.#retentionMs = retentionMs(settings, bucket);
+    this.#collector = new Collector(world, bucket, claim, log, this.#retentionMs);
     this.#settings = settings;
     this.#watch = watch;
+    this.#before = before;
   }
 
   async land(load: ObjectLoad): Promise<LegResult> {
@@ -74,14 +92,16 @@ export class BucketLeg implements Leg<ObjectLoad> {
       this.#attempt = this.#attemptOf(load);
     }
     const attempt = this.#attempt;
+    const before = this.#before?.(load);
+    if (before !== undefined) await before;
     const result = await this.#try(attempt);
     this.#attempt = undefined;
     if (load.carried === "snapshot") load.release();
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
-    const before = this.#claim.manifest;
+    const replaced = this.#claim.manifest;
     this.#claim.advance(attempt.next, result.version);
     this.#watch?.won(attempt.next);
-    if (shortensHistory(load)) void this.#collector.collect(before, attempt.next);
+    if (isCompaction(load)) void this.#collector.collect(replaced, attempt.next);
     return { kind: "landed" };
   }
 
@@ -90,7 +110,8 @@ export class BucketLeg implements Leg<ObjectLoad> {
     const set = this.#watch?.nextSet(load);
     const next = set === undefined ? same : withReplicas(same, set);
     if (set !== undefined) this.#watch?.setSent(next);
-    return { load, next, bytes: encodeManifest(next), beside: this.#bodyBeside(load, next), inDoubt: false };
+    const beside = [...this.#bodyBeside(load, next), ...this.#pastBeside(load)];
+    return { load, next, bytes: encodeManifest(next), beside, inDoubt: false };
   }
 
   async #try(attempt: Attempt): Promise<ResolvedWrite> {
@@ -124,6 +145,11 @@ export class BucketLeg implements Leg<ObjectLoad> {
     return load.body.kind === "whole" ? [{ key: this.#bodyKey(load), bytes: load.body.bytes }] : [];
   }
 
+  #pastBeside(load: ObjectLoad): Attempt["beside"] {
+    const { keys, manifest } = this.#claim;
+    return this.#retentionMs === 0 ? [] : pastBeside(keys, manifest, load);
+  }
+
   #bodyKey(load: SegmentLoad | SnapshotLoad): string {
     const { keys, manifest } = this.#claim;
     if (load.carried === "segment") return keys.segment(load.entry);
@@ -141,7 +167,8 @@ export class BucketLeg implements Leg<ObjectLoad> {
     if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, load.eventLast, rid);
     const position = load.position();
     const bytes = position.pages * position.pageSize;
-    return withSnapshot(manifest, { epoch: manifest.epoch, seq: load.toSeq, bytes }, position, rid);
+    const { cutMs } = load;
+    return withSnapshot(manifest, { epoch: manifest.epoch, seq: load.toSeq, bytes, cutMs }, position, rid);
   }
 
   #fitsInline({ body, kept }: SegmentLoad): boolean {
@@ -165,10 +192,4 @@ type StreamedLoad = SnapshotLoad & { readonly body: Extract<SnapshotBody, { kind
 
 function isStreamed(load: ObjectLoad): load is StreamedLoad {
   return load.carried === "snapshot" && load.body.kind === "stream";
-}
-
-/** Whether the record after it no longer names something that the one before did. */
-function shortensHistory(load: ObjectLoad): boolean {
-  if (load.carried === "segment") return load.kept !== undefined;
-  return load.carried !== "record";
 }

@@ -7,7 +7,7 @@
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
 import type { Bucket, BucketObject, Version } from "../bucket/bucket.js";
-import { claim, standing, takeOver } from "../cluster/ownership.js";
+import { changeSet, claim, releaseClean, standing, takeOver } from "../cluster/ownership.js";
 import { answersNeeded } from "../cluster/quorum.js";
 import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
@@ -26,14 +26,14 @@ import {
   withOwnership,
 } from "./manifest.js";
 import { gatherPromises } from "./promises.js";
+import type { NextSweep } from "./retention.js";
 import { type Tail, withTail } from "./tail.js";
 
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
   readonly object: ObjectIdentity;
   readonly keys: ObjectKeys;
-  /** Since the object's keys were last listed for bodies that nobody names; infinite while there may well be some. */
-  compactionsSinceListing = Number.POSITIVE_INFINITY;
+  nextSweep: NextSweep = { kind: "due" };
   #manifest: Manifest;
   #version: Version;
   #inlineBytes: number;
@@ -74,6 +74,7 @@ type ClaimSettings = Pick<
   | "NODE_CLAIMS_MAX"
   | "NODE_CLAIMS_BYTES_MAX"
   | "CLAIM_MS"
+  | "TAKEOVER_CONCURRENCY"
 >;
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
@@ -81,23 +82,42 @@ const RACES_MAX = 3;
 /** Peeks remembered for the claim that follows. */
 const PEEKED_MAX = 256;
 
+export interface ClaimHooks {
+  /** Told of each object that is forgotten: it is not served as before. */
+  readonly lost?: (id: string) => void;
+  /** Resolves when writes that only journals held may be named by the object's record (W1). */
+  readonly beforeTail?: (object: ObjectIdentity) => Promise<void> | undefined;
+}
+
 export class Claims {
   readonly #world: World;
   readonly #bucket: Bucket;
   readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
+  readonly #beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
+  readonly #lost: (id: string) => void;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
+  /** Sets of journals that are changed while nobody uses the object. */
+  readonly #renewing = new Map<string, Promise<void>>();
   readonly #claiming = new Map<string, Promise<Claim>>();
   readonly #peeked = new Map<string, BucketObject>();
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
-  constructor(world: World, bucket: Bucket, fleet: FleetView, settings: ClaimSettings) {
+  constructor(
+    world: World,
+    bucket: Bucket,
+    fleet: FleetView,
+    settings: ClaimSettings,
+    { lost = () => {}, beforeTail = () => undefined }: ClaimHooks = {},
+  ) {
+    this.#beforeTail = beforeTail;
     this.#world = world;
     this.#bucket = bucket;
     this.#fleet = fleet;
     this.#settings = settings;
+    this.#lost = lost;
   }
 
   /** The claim if this session holds it in memory; no request. */
@@ -112,6 +132,8 @@ export class Claims {
    * `object_corrupt`
    */
   async claim(object: ObjectIdentity): Promise<Claim> {
+    const renewing = this.#renewing.get(object.id);
+    if (renewing !== undefined) await renewing;
     const known = this.#held.get(object.id);
     if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
     // Two claims of one session would take the object from each other.
@@ -123,11 +145,22 @@ export class Claims {
     return claiming;
   }
 
-  async #claim(object: ObjectIdentity): Promise<Claim> {
+  /**
+   * Claims an object whose last writes may be lost, because too few of the journals that hold them are left. For operators.
+   * @returns the seq that it goes on from. @throws MoonportError as {@link claim}
+   */
+  async recover(object: ObjectIdentity): Promise<number> {
+    const claim = await this.#claim(object, true);
+    const { epoch, seq } = claim.manifest;
+    this.#world.log.warn({ object: object.id, epoch, seq }, "recovered: released writes after this seq may be lost");
+    return seq;
+  }
+
+  async #claim(object: ObjectIdentity, acceptLoss = false): Promise<Claim> {
     const { session } = this.#fleet;
     for (let race = 0; race < RACES_MAX; race++) {
       if (!this.#fleet.isValid()) break;
-      const won = await this.#tryClaim(object);
+      const won = await this.#tryClaim(object, acceptLoss);
       // One that has lapsed keeps its name until there is another: what it won is remembered under neither.
       if (session !== this.#fleet.session || !this.#fleet.isValid()) break;
       if (won !== undefined) return this.#remember(won);
@@ -155,6 +188,39 @@ export class Claims {
   forget(object: ObjectIdentity): void {
     this.#held.delete(object.id);
     this.#mustRaise.add(object.id);
+    this.#lost(object.id);
+  }
+
+  /** Everything that this session holds, the longest unused first. */
+  get all(): readonly ObjectIdentity[] {
+    return [...this.#held.values()].map(({ object }) => object);
+  }
+
+  /**
+   * Gives the object up so that whoever claims it next needs no journal for it (O4). Its file is closed, and all of it is in
+   * the bucket. Never rejects: what is in doubt is claimed anew at its next use. Who watches it hears of it last: a claim that
+   * comes before the release finds an owner that lives.
+   */
+  async release(object: ObjectIdentity): Promise<void> {
+    await this.#renewing.get(object.id);
+    const held = this.#held.get(object.id);
+    if (held === undefined) return;
+    this.#held.delete(object.id);
+    const { manifest, version } = held;
+    // Of a node that is alone the record needs no word: whoever comes next asks no journal anyway.
+    if (manifest.replicas === undefined || manifest.destroyed) return this.#lost(object.id);
+    const me = { session: this.#fleet.session, epoch: manifest.epoch };
+    const progress = { covered: manifest.seq, committed: manifest.seq };
+    const next = releaseClean(ownershipOf(manifest), me, uuidv7(this.#world), progress);
+    this.#mustRaise.add(object.id);
+    if (next.kind === "refused") return this.#lost(object.id);
+    const releasing = this.#write(object, withOwnership(manifest, next.record), version).then(
+      () => {},
+      (error: Error) => this.#world.log.debug({ object: object.id, error: error.message }, "a release is in doubt"),
+    );
+    this.#renewing.set(object.id, releasing);
+    await releasing.finally(() => this.#renewing.delete(object.id));
+    this.#lost(object.id);
   }
 
   /** The session is over: under the next one everything is claimed anew. */
@@ -165,7 +231,49 @@ export class Claims {
   }
 
   /** @returns undefined when the record has moved meanwhile */
-  async #tryClaim(object: ObjectIdentity): Promise<Claim | undefined> {
+  /**
+   * Other nodes are there than before: of each object whose file is closed, the record names the journals that count from now
+   * on. All of it is covered, so that is one write (O3). Never rejects: what fails is claimed anew at its next use.
+   * @param inUse whose sets are changed with their next flight
+   */
+  async renewSets(inUse: (id: string) => boolean): Promise<void> {
+    const due = [...this.#held.values()].filter(({ object, manifest }) => {
+      return !inUse(object.id) && !this.#renewing.has(object.id) && this.#fleet.mustRenew(ownershipOf(manifest));
+    });
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      while (next < due.length) {
+        const claim = due[next++] as Claim;
+        const { id } = claim.object;
+        // It may have been opened while others were renewed.
+        if (inUse(id) || this.#renewing.has(id) || this.#held.get(id) !== claim) continue;
+        const renewing = this.#renewSet(claim).finally(() => this.#renewing.delete(id));
+        this.#renewing.set(id, renewing);
+        await renewing;
+      }
+    };
+    await Promise.all(Array.from({ length: this.#settings.TAKEOVER_CONCURRENCY }, worker));
+  }
+
+  async #renewSet(claim: Claim): Promise<void> {
+    const { object, manifest } = claim;
+    const replicas = this.#fleet.replicasFor(object);
+    if (replicas === undefined || manifest.destroyed) return;
+    const me = { session: this.#fleet.session, epoch: manifest.epoch };
+    const progress = { covered: manifest.seq, committed: manifest.seq };
+    const next = changeSet(ownershipOf(manifest), me, uuidv7(this.#world), replicas, progress);
+    if (next.kind === "refused") return this.forget(object);
+    try {
+      const renewed = await this.#write(object, withOwnership(manifest, next.record), claim.version);
+      if (renewed === undefined) this.forget(object);
+      else claim.advance(renewed.manifest, renewed.version);
+    } catch {
+      // It may land yet: under a higher epoch it meets nothing that counts.
+      this.forget(object);
+    }
+  }
+
+  async #tryClaim(object: ObjectIdentity, acceptLoss: boolean): Promise<Claim | undefined> {
     const keys = new ObjectKeys(object);
     const { session } = this.#fleet;
     const found = this.#takePeeked(object) ?? (await this.#bucket.get(keys.manifest));
@@ -175,7 +283,9 @@ export class Claims {
       const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
       const claimed = await this.#write(object, first, undefined);
       // Nobody can have left anything under a key that was never written.
-      if (claimed !== undefined) claimed.compactionsSinceListing = 0;
+      if (claimed !== undefined) {
+        claimed.nextSweep = { kind: "rests", sinceMs: this.#world.clock.monotonicMs(), compactions: 0 };
+      }
       return claimed;
     }
     if (this.#isServedHere(object, before)) return new Claim(object, before, found.version);
@@ -185,11 +295,16 @@ export class Claims {
     if (needed === 0 || before.replicas?.clean === true) {
       return this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version);
     }
-    return this.#claimWithTail(object, before, found.version);
+    return this.#claimWithTail(object, before, found.version, acceptLoss);
   }
 
   /** C1 to C4, for a record whose journals may hold released writes that the bucket does not have. */
-  async #claimWithTail(object: ObjectIdentity, before: Manifest, version: Version): Promise<Claim | undefined> {
+  async #claimWithTail(
+    object: ObjectIdentity,
+    before: Manifest,
+    version: Version,
+    acceptLoss: boolean,
+  ): Promise<Claim | undefined> {
     const replicas = this.#fleet.replicasFor(object);
     const { session } = this.#fleet;
     if (replicas === undefined) throw needsFleet(object, before);
@@ -198,9 +313,10 @@ export class Claims {
     assert(first.kind === "next", "a claim of what nobody holds");
     const raised = await this.#write(object, withOwnership(before, first.record), version);
     if (raised === undefined) return undefined;
-    const choice = await gatherPromises(this.#promiseParts(), object.id, ownershipOf(raised.manifest));
+    const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
     const tail = tailOf(object, choice);
+    if (tail.length > 0) await this.#beforeTail(object);
     const content = withTail(raised.manifest, tail);
     const me = { session, epoch: first.record.epoch };
     const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);
@@ -210,8 +326,8 @@ export class Claims {
     return this.#write(object, next, raised.version, beside);
   }
 
-  #promiseParts(): Parameters<typeof gatherPromises>[0] {
-    return { world: this.#world, settings: this.#settings, fleet: this.#fleet };
+  #promiseParts(acceptLoss: boolean): Parameters<typeof gatherPromises>[0] {
+    return { world: this.#world, settings: this.#settings, fleet: this.#fleet, acceptLoss };
   }
 
   /** The record names this session, which has completed that claim: forgotten meanwhile, it is taken up again. */

@@ -1,27 +1,29 @@
 /**
- * What leaves the bucket after a compaction: the bodies of one object that no manifest names any more, or ever will.
+ * What leaves the bucket after a compaction: what of one object no manifest names any more, or ever will, and what is older
+ * than retention.
  *
- * What the manifest before named and the one that stands does not is deleted by name. A body that no manifest ever named (of
- * a flight that was given up, of a node that died, or what a deletion that failed left) is found only by listing the object's
- * keys, and a listing costs as much as a write on S3. So that happens at the first compaction after the object was taken
- * over, after a deletion failed, and every {@link LISTING_EVERY} compactions, for what a stalled writer put down later.
+ * With retention, the manifest that a compaction replaces is kept beside the object, as a *past manifest*: it is written ahead
+ * of the one that takes its place, or with it ({@link pastBeside}), so whatever names a body less stands before the body may go.
+ * Bodies go by a *sweep* (sweep.ts): the object's keys are listed, and what was left behind when the horizon stood is
+ * deleted. A listing costs as much as a write on S3, so a sweep comes at the first compaction after the object was taken over,
+ * after one that failed, and else at a compaction when an eighth of retention has passed since the last. It lists a bounded
+ * number of keys at a time and goes on at the next compaction. Objects that nobody writes to are left to the walk (past-walk.ts).
  *
- * Nothing that a manifest may yet name is deleted ({@link isLeftBehind}). A failure costs space, never data.
+ * Without retention, what the manifest before named and the one that stands does not is deleted at once, by name, and a sweep
+ * comes every COMPACTIONS_PER_SWEEP compactions, for what no manifest ever named: bodies of a flight that was given up, of a
+ * node that died, of a stalled writer.
+ *
+ * A failure costs space, never data.
  */
 import type { Bucket } from "../bucket/bucket.js";
 import type { Logger } from "../world/logger.js";
+import type { World } from "../world/world.js";
 import type { Claim } from "./claims.js";
-import { type BodyName, type ObjectKeys, parseBodyKey } from "./layout.js";
-import type { Manifest } from "./manifest.js";
-
-/** A hot object that merges every few dozen flights lists once in some thousands of them. */
-export const LISTING_EVERY = 64;
-
-/** The keys of all bodies that the manifest names; what travels inside it has none. */
-export function bodyKeysOf(keys: ObjectKeys, { snapshot, segments }: Manifest): string[] {
-  const beside = segments.filter(({ body }) => body === undefined).map((segment) => keys.segment(segment));
-  return snapshot === undefined ? beside : [keys.snapshot(snapshot), ...beside];
-}
+import type { ObjectKeys } from "./layout.js";
+import { encodeManifest, hasContent, type Manifest } from "./manifest.js";
+import type { ObjectLoad } from "./object-load.js";
+import { isSweepDue, keptSince } from "./retention.js";
+import { bodyKeysOf, sweep } from "./sweep.js";
 
 /** What `after` no longer names of that which `before`, the manifest it took the place of, did. */
 export function supersededKeys(keys: ObjectKeys, before: Manifest, after: Manifest): string[] {
@@ -29,64 +31,75 @@ export function supersededKeys(keys: ObjectKeys, before: Manifest, after: Manife
   return bodyKeysOf(keys, before).filter((key) => !named.has(key));
 }
 
-/**
- * Whether a body that `standing` does not name will never be named.
- *
- * Of an older epoch: the write that would name it has a version for its condition at which the manifest stood before the
- * object was claimed from its writer. Of the same epoch, and not beyond what is covered: its owner sends one load at a time
- * and seqs grow, so the manifest has moved on since. Anything else may be of a flight under way, or of a newer owner.
- */
-export function isLeftBehind(body: BodyName, standing: Pick<Manifest, "epoch" | "seq">): boolean {
-  return body.epoch < standing.epoch || (body.epoch === standing.epoch && body.toSeq <= standing.seq);
+/** Whether a load makes a manifest that no longer names all that the one before did. */
+export function isCompaction(load: ObjectLoad): boolean {
+  if (load.carried === "record") return false;
+  return load.carried !== "segment" || load.kept !== undefined;
+}
+
+/** What is to stand in the bucket before the manifest that the load makes does, so that `before` can be found again. */
+export function pastBeside(
+  keys: ObjectKeys,
+  before: Manifest,
+  load: ObjectLoad,
+): readonly { readonly key: string; readonly bytes: Uint8Array }[] {
+  if (!isCompaction(load) || !hasContent(before)) return [];
+  const { seq, epoch } = before;
+  const name = { seq, epoch, untilMs: load.cutMs, isEnd: load.carried === "tombstone" };
+  return [{ key: keys.pastManifest(name), bytes: encodeManifest(before) }];
 }
 
 export class Collector {
+  readonly #world: Pick<World, "clock">;
   readonly #bucket: Bucket;
   readonly #claim: Claim;
   readonly #log: Logger;
+  readonly #retentionMs: number;
+  #isSweeping = false;
 
-  constructor(bucket: Bucket, claim: Claim, log: Logger) {
+  constructor(world: Pick<World, "clock">, bucket: Bucket, claim: Claim, log: Logger, retentionMs: number) {
+    this.#world = world;
     this.#bucket = bucket;
     this.#claim = claim;
     this.#log = log;
+    this.#retentionMs = retentionMs;
   }
 
   /** A compaction has landed: `landed` stands in the place of `before`. Never rejects. */
   async collect(before: Manifest, landed: Manifest): Promise<void> {
-    const { keys, object } = this.#claim;
+    const claim = this.#claim;
     try {
-      if (this.#isListingDue()) await this.#deleteLeftBehind(landed);
-      else await this.#delete(supersededKeys(keys, before, landed));
+      if (this.#isSweepDue()) await this.#sweep(landed);
+      else if (this.#retentionMs === 0) await this.#delete(supersededKeys(claim.keys, before, landed));
     } catch (error) {
-      this.#claim.compactionsSinceListing = Number.POSITIVE_INFINITY;
-      const fields = { object: object.id, error: (error as Error).message };
+      claim.nextSweep = { kind: "due" };
+      const fields = { object: claim.object.id, error: (error as Error).message };
       this.#log.warn(fields, "superseded history could not be deleted and stays in the bucket for now");
     }
   }
 
-  #isListingDue(): boolean {
-    this.#claim.compactionsSinceListing += 1;
-    if (this.#claim.compactionsSinceListing <= LISTING_EVERY) return false;
-    this.#claim.compactionsSinceListing = 0;
-    return true;
+  #isSweepDue(): boolean {
+    const { nextSweep } = this.#claim;
+    if (nextSweep.kind === "rests") nextSweep.compactions += 1;
+    return !this.#isSweeping && isSweepDue(nextSweep, this.#world.clock.monotonicMs(), this.#retentionMs);
   }
 
-  async #deleteLeftBehind(landed: Manifest): Promise<void> {
-    const { keys } = this.#claim;
-    const named = new Set(bodyKeysOf(keys, landed));
-    for (let page = await this.#bucket.list(keys.prefix); ; ) {
-      await this.#delete(page.keys.filter((key) => !named.has(key) && isLeftBehindKey(key, landed)));
-      if (page.next === undefined) return;
-      page = await this.#bucket.list(keys.prefix, { after: page.next });
+  async #sweep(landed: Manifest): Promise<void> {
+    this.#isSweeping = true;
+    try {
+      const { object, keys, nextSweep } = this.#claim;
+      const sinceMs = this.#world.clock.monotonicMs();
+      const keptSinceMs = keptSince(this.#world.clock.wallMs(), this.#retentionMs);
+      const parts = { bucket: this.#bucket, object, keys, landed, keptSinceMs };
+      const { next, isPartial } = await sweep(parts, nextSweep.kind === "goes_on" ? nextSweep.after : undefined);
+      if (next !== undefined) this.#claim.nextSweep = { kind: "goes_on", after: next };
+      else this.#claim.nextSweep = isPartial ? { kind: "due" } : { kind: "rests", sinceMs, compactions: 0 };
+    } finally {
+      this.#isSweeping = false;
     }
   }
 
   async #delete(keys: readonly string[]): Promise<void> {
     if (keys.length > 0) await this.#bucket.delete(keys);
   }
-}
-
-function isLeftBehindKey(key: string, landed: Manifest): boolean {
-  const body = parseBodyKey(key);
-  return body !== undefined && isLeftBehind(body, landed);
 }

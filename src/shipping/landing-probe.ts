@@ -68,7 +68,8 @@ export class LandingProbe {
 
   /** A probe goes out only if nothing has landed for as long as one may wait. */
   #due(): void {
-    const earlyMs = this.#settings.HEALTH_INTERVAL_MS - this.sinceLandedMs;
+    // Whole ones: what is left of rounding is too short for any clock to move on.
+    const earlyMs = Math.floor(this.#settings.HEALTH_INTERVAL_MS - this.sinceLandedMs);
     if (earlyMs > 0) return this.#plan(earlyMs);
     this.#write().then(
       () => this.#settled(undefined),

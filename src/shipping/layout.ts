@@ -3,6 +3,8 @@ import { createHash } from "node:crypto";
 import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
 
 export const FLEET_KEY = "fleet.json";
+/** When the past of all objects was last looked through. */
+export const PAST_WALK_KEY = "past.json";
 /** Written by every node to see whether writes land; what stands there means nothing. */
 export const PROBE_KEY = "probe.json";
 
@@ -18,15 +20,32 @@ export interface SnapshotName {
   readonly seq: number;
 }
 
+/** A manifest that was replaced by one which no longer names all that it did (history.ts). */
+export interface PastName {
+  /** Its own. */
+  readonly seq: number;
+  readonly epoch: number;
+  /** Wall clock when what replaced it was cut, milliseconds: until then it was how the object stood. */
+  readonly untilMs: number;
+  /** What replaced it was a tombstone. */
+  readonly isEnd: boolean;
+}
+
 /** The bucket keys of one object. */
 export class ObjectKeys {
   readonly prefix: string;
   readonly manifest: string;
+  /** What the keys of its segments and snapshots begin with; no other key does. */
+  readonly bodies: string;
+  /** The same of its past manifests. They stand in the order of their seqs. */
+  readonly past: string;
 
   constructor(object: ObjectIdentity) {
     const partition = partitionName(object.id);
     this.prefix = `objects/${object.app}/${object.className}/${partition}/${encodeKey(object.key)}/`;
     this.manifest = `${this.prefix}manifest`;
+    this.bodies = `${this.prefix}e`;
+    this.past = `${this.prefix}past/`;
   }
 
   segment(name: SegmentName): string {
@@ -36,6 +55,18 @@ export class ObjectKeys {
   snapshot(name: SnapshotName): string {
     return `${this.prefix}e${name.epoch}/${name.seq}.snap`;
   }
+
+  pastManifest({ seq, epoch, untilMs, isEnd }: PastName): string {
+    return `${this.past}${digits(seq, SEQ_DIGITS)}-${digits(epoch, EPOCH_DIGITS)}-${untilMs}${isEnd ? "-end" : ""}`;
+  }
+}
+
+/** So many that the order of keys is that of numbers: 2^53 has 16 digits. */
+const SEQ_DIGITS = 16;
+const EPOCH_DIGITS = 10;
+
+function digits(value: number, count: number): string {
+  return String(value).padStart(count, "0");
 }
 
 /**
@@ -48,10 +79,27 @@ export function poisonKey(object: ObjectIdentity, entry: string): string {
   return `${POISON_PREFIX}${object.app}/${object.className}/${encodeKey(object.key)}/${encodeKey(entry)}`;
 }
 
+/** Under it lie large argument lists of delayed commands. */
+export const DELAY_PREFIX = "delay/";
+
+export function delayArgumentsKey(shard: number, hash: string): string {
+  return `${DELAY_PREFIX}${shard}/${hash}`;
+}
+
+/** Under it stand the objects that sessions may owe something, in parts: `owing/<session>/<number>`. */
+export const OWING_PREFIX = "owing/";
+
+export function owingPrefix(session: string): string {
+  return `${OWING_PREFIX}${session}/`;
+}
+
 /** What the keys of a class's objects begin with. */
 export function classPrefix(app: string, className: string): string {
   return `objects/${app}/${className}/`;
 }
+
+/** What the keys of all objects begin with. */
+export const OBJECTS_PREFIX = "objects/";
 
 /** Whose key it is; undefined for any other key. */
 export function objectOfKey(key: string): ObjectIdentity | undefined {
@@ -70,6 +118,13 @@ export interface BodyName {
 export function parseBodyKey(key: string): BodyName | undefined {
   const match = /\/e(\d+)\/(?:\d+-)?(\d+)\.(?:seg|snap)$/.exec(key);
   return match ? { epoch: Number(match[1]), toSeq: Number(match[2]) } : undefined;
+}
+
+/** Reads a past manifest's key back; undefined for any other key. */
+export function parsePastKey(key: string): PastName | undefined {
+  const [, seq, epoch, untilMs, end] = /\/past\/(\d{16})-(\d{10,})-(\d+)(-end)?$/.exec(key) ?? [];
+  if (seq === undefined || epoch === undefined || untilMs === undefined) return undefined;
+  return { seq: Number(seq), epoch: Number(epoch), untilMs: Number(untilMs), isEnd: end !== undefined };
 }
 
 /** File names are limited to 255 bytes; longer keys are named by their hash. */

@@ -14,6 +14,8 @@ export const MANIFEST_FORMAT = 1;
 
 export interface SnapshotEntry extends SnapshotName {
   readonly bytes: number;
+  /** Wall clock when it was cut, milliseconds; unknown of those that were made before it was kept. */
+  readonly cutMs?: number;
 }
 
 export interface SegmentEntry extends SegmentName {
@@ -185,7 +187,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
 function headText({ object, rid, owner, snapshot, ...rest }: Omit<Manifest, "segments">): string {
   const { format, epoch, seq, identity, pages, pageSize, destroyed, eventLast, replicas } = rest;
   const shared = replicas === undefined ? "" : replicasText(replicas);
-  const base = snapshot === undefined ? "" : `"snapshot":[${snapshot.epoch},${snapshot.seq},${snapshot.bytes}],`;
+  const base = snapshot === undefined ? "" : `"snapshot":[${snapshotText(snapshot)}],`;
   return (
     `{"format":${format},"object":${JSON.stringify(object)},"rid":${JSON.stringify(rid)},"epoch":${epoch},` +
     `"owner":${JSON.stringify(owner)},"seq":${seq},"identity":"${identity}","pages":${pages},"pageSize":${pageSize},` +
@@ -207,6 +209,10 @@ function replicasText(replicas: ReplicaRecord): string {
 }
 
 const replicaTexts = new WeakMap<ReplicaRecord, string>();
+
+function snapshotText({ epoch, seq, bytes, cutMs }: SnapshotEntry): string {
+  return cutMs === undefined ? `${epoch},${seq},${bytes}` : `${epoch},${seq},${bytes},${cutMs}`;
+}
 
 /** The document's end: a checksum over all before it. One flipped bit could else name another history, and a valid one. */
 function checksumField(checksum: number): string {
@@ -282,8 +288,9 @@ export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
     return value.map((entry) => whole(entry, name));
   };
   const snapshotOf = (value: unknown): SnapshotEntry => {
-    const [epoch = 0, seq = 0, size = 0] = numbers(value, 3, "snapshot");
-    return { epoch, seq, bytes: size };
+    const isTimed = Array.isArray(value) && value.length === 4;
+    const [epoch = 0, seq = 0, size = 0, cutMs = 0] = numbers(value, isTimed ? 4 : 3, "snapshot");
+    return { epoch, seq, bytes: size, ...(isTimed && { cutMs }) };
   };
   const segmentOf = (value: unknown): SegmentEntry => {
     const isInline = Array.isArray(value) && value.length === 5;

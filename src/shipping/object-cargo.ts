@@ -25,7 +25,7 @@ type CargoSettings = Pick<Settings, "OBJECT_FLIGHT_BYTES_MAX" | "OBJECT_WAL_BYTE
   CompactionSettings;
 
 export interface CargoParts {
-  readonly world: Pick<World, "timers"> & { readonly folder: Folder };
+  readonly world: Pick<World, "timers" | "clock"> & { readonly folder: Folder };
   readonly settings: CargoSettings;
   readonly claim: Claim;
   readonly database: ObjectDatabase;
@@ -54,6 +54,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   /** Where the last load ended. */
   #takenSeq: number;
   #takenIdentity: string;
+  #cutMs = 0;
   readonly #changes: ChangesSince;
   /** Taken for the journals, and in no load for the bucket yet; each continues the one before. */
   #forBucket: SegmentLoad[] = [];
@@ -87,7 +88,10 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   }
 
   take(): Taken<ObjectLoad> {
-    if (this.#end !== undefined) return { kind: "load", load: { carried: "tombstone", bytes: 0, ...this.#end } };
+    if (this.#end !== undefined) {
+      this.#noteCut();
+      return { kind: "load", load: { carried: "tombstone", bytes: 0, cutMs: this.#cutMs, ...this.#end } };
+    }
     const taken = this.takeSegment();
     if (taken.kind === "snapshot_owed") {
       if (this.#parts.database.inTransaction) return { kind: "after_transaction" };
@@ -99,6 +103,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
 
   /** What was committed since the last call, for the journals; the bucket gets it with the next {@link take}. */
   takeSegment(): TakenSegment {
+    this.#noteCut();
     if (this.#snapshotOwed || this.#ledgerPending) return { kind: "snapshot_owed" };
     if (this.#end !== undefined) return { kind: "nothing" };
     const captured = this.#capture.capture();
@@ -116,6 +121,11 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#forBucket.push(load);
     this.#parts.segmentTaken?.(load);
     return { kind: "segment" };
+  }
+
+  /** Of an object the times of its loads never go back, whatever the clock does. */
+  #noteCut(): void {
+    this.#cutMs = Math.max(this.#cutMs, Math.floor(this.#parts.world.clock.wallMs()));
   }
 
   /** The object ends at `toSeq`: the next load is its tombstone. */
@@ -190,7 +200,16 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#noteTaken(position);
     if (mergeIsFull(pages.size * PAGE_BYTES, settings)) this.#changes.restart(position, kept + 1);
     const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };
-    return { carried: "segment", toSeq: head.toSeq, bytes: body.length, entry, position, body, kept };
+    return {
+      carried: "segment",
+      toSeq: head.toSeq,
+      bytes: body.length,
+      cutMs: this.#cutMs,
+      entry,
+      position,
+      body,
+      kept,
+    };
   }
 
   #readPages(numbers: readonly number[]): Map<number, Uint8Array> {
@@ -217,6 +236,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
       pageSize: PAGE_BYTES,
       finalPages: position.pages,
       identityAfter: position.identity,
+      cutMs: this.#cutMs,
     };
   }
 
@@ -229,7 +249,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };
     this.#noteTaken(position);
     this.#checkpointIfLong();
-    return { carried: "segment", toSeq: head.toSeq, bytes: body.length, entry, position, body };
+    return { carried: "segment", toSeq: head.toSeq, bytes: body.length, cutMs: this.#cutMs, entry, position, body };
   }
 
   /** The segments that the journals have, as one. */
@@ -246,7 +266,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
 
   #record(): RecordLoad | undefined {
     if (this.#parts.recordOwed?.() !== true) return undefined;
-    return { carried: "record", toSeq: this.#takenSeq, bytes: 0 };
+    return { carried: "record", toSeq: this.#takenSeq, bytes: 0, cutMs: this.#cutMs };
   }
 
   #snapshot(): SnapshotLoad {
@@ -271,6 +291,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
       carried: "snapshot",
       toSeq: position.seq,
       bytes: bytes.length,
+      cutMs: this.#cutMs,
       body: { kind: "whole", bytes },
       position: () => position,
       release: () => {},
@@ -304,6 +325,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
       carried: "snapshot",
       toSeq,
       bytes,
+      cutMs: this.#cutMs,
       body: {
         kind: "stream",
         parts: () => this.#readParts(file, bytes, this.#parts.settings.SNAPSHOT_PART_BYTES, wasRead),

@@ -2,7 +2,12 @@
 import type { Position, SegmentEntry } from "./manifest.js";
 import type { Load } from "./shipper.js";
 
-export interface SegmentLoad extends Load {
+interface CutLoad extends Load {
+  /** Wall clock when it was taken, milliseconds; never falls from load to load of one opening. */
+  readonly cutMs: number;
+}
+
+export interface SegmentLoad extends CutLoad {
   readonly carried: "segment";
   readonly entry: SegmentEntry;
   readonly position: Position;
@@ -16,7 +21,7 @@ export type SnapshotBody =
   /** May be read more than once; every reading gives the same bytes. */
   | { readonly kind: "stream"; readonly parts: () => AsyncIterable<Uint8Array> };
 
-export interface SnapshotLoad extends Load {
+export interface SnapshotLoad extends CutLoad {
   readonly carried: "snapshot";
   readonly body: SnapshotBody;
   /** Known once the body has been read to its end. */
@@ -25,14 +30,14 @@ export interface SnapshotLoad extends Load {
   readonly release: () => void;
 }
 
-export interface TombstoneLoad extends Load {
+export interface TombstoneLoad extends CutLoad {
   readonly carried: "tombstone";
   /** Number of the object's last event. */
   readonly eventLast: number;
 }
 
 /** Nothing of the content: the record alone changes, to name another set of journals. */
-export interface RecordLoad extends Load {
+export interface RecordLoad extends CutLoad {
   readonly carried: "record";
 }
 

@@ -2,15 +2,12 @@
  * The object's local file, brought to exactly the manifest's position: the copy on disk if its whole content is what the
  * manifest names, else a fresh restore from the bucket. A local tail that never landed is discarded with it.
  */
-import type { Bucket, BucketObject } from "../bucket/bucket.js";
-import { MoonportError } from "../errors.js";
 import { PAGE_BYTES } from "../store/object-database.js";
 import { type World, yieldTurn } from "../world/world.js";
+import { assembleState, type StateReader } from "./assemble-state.js";
 import type { Claim } from "./claims.js";
 import { databasePath } from "./layout.js";
 import { hasContent } from "./manifest.js";
-import { readAhead } from "./read-ahead.js";
-import { DatabaseAssembler } from "./wal/assemble.js";
 import { PageLedger } from "./wal/page-identity.js";
 
 export interface LocalFile {
@@ -22,7 +19,7 @@ export interface LocalFile {
 }
 
 /** @throws MoonportError `object_corrupt` when the history in the bucket is damaged or has a gap, `storage_*`, `bucket_failed` */
-export async function bringToPosition(world: World, bucket: Bucket, claim: Claim): Promise<LocalFile> {
+export async function bringToPosition(world: World, bucket: StateReader, claim: Claim): Promise<LocalFile> {
   const path = databasePath(claim.object);
   if (!hasContent(claim.manifest)) {
     removeLocalFile(world, path);
@@ -31,7 +28,8 @@ export async function bringToPosition(world: World, bucket: Bucket, claim: Claim
   }
   const local = await localLedger(world, claim, path);
   if (local !== undefined) return { path, ledger: local, origin: "local" };
-  const ledger = await restore(world, bucket, claim, path);
+  const { keys, manifest } = claim;
+  const ledger = await assembleState({ bucket, folder: world.folder, keys, manifest }, path);
   return { path, ledger, origin: "restored" };
 }
 
@@ -59,45 +57,4 @@ async function localLedger(world: World, claim: Claim, path: string): Promise<Pa
   } finally {
     file.close();
   }
-}
-
-async function restore(world: World, bucket: Bucket, claim: Claim, path: string): Promise<PageLedger> {
-  const { manifest, keys, object } = claim;
-  const assembler = new DatabaseAssembler(world.folder, path, { object: object.id, pageSize: manifest.pageSize });
-  try {
-    if (manifest.snapshot === undefined) {
-      assembler.startEmpty((manifest.segments[0]?.fromSeq ?? 1) - 1);
-    } else {
-      const parts = await bucket.readStream(keys.snapshot(manifest.snapshot));
-      if (parts === undefined) throw missing(claim, keys.snapshot(manifest.snapshot));
-      for await (const part of parts) assembler.addSnapshotPart(part);
-      assembler.endSnapshot(manifest.snapshot);
-    }
-    for await (const segment of readAhead(
-      manifest.segments,
-      async (one) => one.body ?? bodyOf(await bucket.get(keys.segment(one))),
-    )) {
-      if (segment.value === undefined) throw missing(claim, keys.segment(segment.of));
-      assembler.addSegment(segment.value);
-    }
-    return assembler.finish(manifest);
-  } catch (error) {
-    assembler.abort();
-    throw error;
-  }
-}
-
-function bodyOf(found: BucketObject | undefined): Uint8Array | undefined {
-  return found?.bytes;
-}
-
-function missing(claim: Claim, key: string): MoonportError {
-  return MoonportError.of(
-    "object_corrupt",
-    `the history of ${claim.object.id} has a gap: ${key} is not in the bucket`,
-    {
-      object: claim.object.id,
-      hint: "the object is not served; restore the key from a copy of the bucket",
-    },
-  );
 }

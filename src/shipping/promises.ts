@@ -5,7 +5,7 @@
 import type { PromiseAnswer } from "../cluster/journal-rules.js";
 import type { Member, OwnershipRecord } from "../cluster/ownership.js";
 import { chooseTail, type TailChoice } from "../cluster/tail-choice.js";
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { Payload } from "../journal/contract.js";
 import type { Settings } from "../settings/settings.js";
 import { backoffMs } from "../world/backoff.js";
@@ -18,6 +18,8 @@ export interface PromiseParts {
   readonly world: Pick<World, "clock" | "timers" | "random">;
   readonly settings: Pick<Settings, "CLAIM_MS" | "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS">;
   readonly fleet: Pick<FleetView, "journalOf">;
+  /** With too few answers the claim goes on with those there are: an operator has accepted that released writes may be lost. */
+  readonly acceptLoss?: boolean;
 }
 
 /**
@@ -56,7 +58,7 @@ class Gathering {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    const timer = timers.after(this.#parts.settings.CLAIM_MS, () => this.#reject(this.#missing()));
+    const timer = timers.after(this.#parts.settings.CLAIM_MS, () => this.#giveUp());
     this.#asking = this.#record.set.length;
     for (const member of this.#record.set) void this.#ask(member);
     try {
@@ -81,7 +83,7 @@ class Gathering {
       await sleep(world, backoffMs(failures + 1, firstMs, maxMs, world.random.fraction()), this.#over.signal);
     }
     this.#asking--;
-    if (this.#asking === 0) this.#reject(this.#missing());
+    if (this.#asking === 0) this.#giveUp();
   }
 
   #heard(member: Member, answer: PromiseAnswer<Payload>): void {
@@ -94,6 +96,13 @@ class Gathering {
     this.#answers.push(answer);
     const choice = chooseTail(this.#record, this.#answers);
     if (choice.kind !== "waiting") this.#resolve(choice);
+  }
+
+  #giveUp(): void {
+    if (this.#parts.acceptLoss !== true) return this.#reject(this.#missing());
+    const choice = chooseTail(this.#record, this.#answers, undefined, 0);
+    assert(choice.kind !== "waiting", "a choice that needs no answer waits for none");
+    this.#resolve(choice);
   }
 
   #missing(): MoonportError {

@@ -17,11 +17,11 @@
  */
 import type { WaitHistogram } from "../metrics/histogram.js";
 import type { Settings } from "../settings/settings.js";
-import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
 import { GateQueue, type GateWaiter } from "./gate-queue.js";
 import type { Permit, PermitPool } from "./permits.js";
+import { type RetrySettings, retryPauseMs } from "./retry-pause.js";
 import type { Shipping, ShippingState } from "./shipping.js";
 
 /** What one flight carries. */
@@ -85,10 +85,7 @@ type Phase<L extends Load> =
   | { readonly kind: "stopped"; readonly flight: Flight<L> }
   | { readonly kind: "ended"; readonly cause: Error };
 
-type ShipperSettings = Pick<
-  Settings,
-  "OBJECT_ACK_GATE_MS" | "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS" | "OBJECT_SHIP_FAILURES_MAX"
->;
+type ShipperSettings = Pick<Settings, "OBJECT_ACK_GATE_MS" | "OBJECT_SHIP_FAILURES_MAX"> & RetrySettings;
 
 /** How long a flight may be held back so that more writes ride along. */
 export interface FlightHold {
@@ -337,12 +334,7 @@ export class Shipper<L extends Load> implements Shipping {
     if (stopped) {
       this.#phase = { kind: "stopped", flight };
     } else {
-      const pauseMs = backoffMs(
-        flight.failures,
-        settings.OBJECT_SHIP_BACKOFF_MS,
-        settings.OBJECT_SHIP_BACKOFF_MAX_MS,
-        world.random.fraction(),
-      );
+      const pauseMs = retryPauseMs(flight.failures, error, settings, world.random.fraction());
       this.#phase = { kind: "backing_off", flight, timer: world.timers.after(pauseMs, () => void this.#retry(flight)) };
     }
     this.#parts.events.failed(error, flight.failures, stopped);

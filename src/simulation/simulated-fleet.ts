@@ -15,6 +15,7 @@ import { assert, MoonportError } from "../errors.js";
 import { FleetNode } from "../fleet/fleet-node.js";
 import type { CallReply, CallRequest } from "../node-api.js";
 import type { Observer } from "../observation.js";
+import type { Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import { resolveSettings, type Settings } from "../settings/settings.js";
 import { SeededRandom } from "../testing/seeded-random.js";
 import { type LatencyMs, SimulatedNetwork } from "../testing/simulated-network.js";
@@ -214,10 +215,46 @@ export class SimulatedNode {
     return Promise.race([asking, life.died]);
   }
 
-  /** Ends orderly: drains, and gives its session up. @returns how many timers it left behind */
+  /** As a client that is connected to this node, which nobody tells when it dies. @throws MoonportError as {@link call} */
+  subscribe(request: SubscribeRequest, sink: Sink): Promise<Subscription> {
+    return this.#connected(sink, (node, heard) => node.subscribe(request, heard));
+  }
+
+  /** As {@link subscribe}. */
+  view(request: ViewRequest, sink: Sink): Promise<Subscription> {
+    return this.#connected(sink, (node, heard) => node.view(request, heard));
+  }
+
+  async #connected(sink: Sink, begin: (node: FleetNode, heard: Sink) => Promise<Subscription>): Promise<Subscription> {
+    const life = this.#life;
+    if (life.kind !== "up") throw MoonportError.of("node_unreachable", `${this.name} is not up`);
+    const heard: Sink = {
+      deliver: (delivery) => {
+        if (this.#life === life) sink.deliver(delivery);
+      },
+      room: () => sink.room(),
+      isFull: () => sink.isFull(),
+    };
+    const beginning = this.#world.running().then(() => begin(life.node, heard));
+    const subscription = await Promise.race([beginning, life.died]);
+    return {
+      get after() {
+        return subscription.after;
+      },
+      close: () => {
+        if (this.#life === life) subscription.close();
+      },
+    };
+  }
+
+  /**
+   * Ends orderly: drains, and gives its session up.
+   * @returns how many timers it left behind. @throws MoonportError `node_unreachable` unless it is up, `outcome_unknown` if it dies meanwhile
+   */
   async stop(): Promise<number> {
-    const { node } = this;
-    await node.stop();
+    const life = this.#life;
+    if (life.kind !== "up") throw MoonportError.of("node_unreachable", `${this.name} is not up`);
+    await Promise.race([life.node.stop(), life.died]);
     await this.bucket.stop();
     // Whoever waited for the bucket has to hear that first.
     await new Promise<void>((resolve) => void this.#fleet.time.soon(resolve));

@@ -177,6 +177,15 @@ export class CallIds {
     return n === undefined ? 0 : this.#know().written - Number(n) + readHeads(heads).length;
   }
 
+  /** As if no call had ever carried an id; in a transaction. */
+  forgetAll(): void {
+    for (const table of ["_mp_reply", "_mp_call"] as const) {
+      if (this.#tables.has(table)) this.#tables.drop(table);
+    }
+    if (this.#meta.get("call_pruned_ms") !== undefined) this.#meta.set("call_pruned_ms", 0);
+    this.#known = undefined;
+  }
+
   /** Deletes what is beyond the bounds, a limited number a time; in a transaction. */
   prune(nowMs: number): void {
     const prunable = this.#prunable(nowMs);

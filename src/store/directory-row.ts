@@ -5,6 +5,7 @@
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject } from "../values.js";
 import type { KernelTables } from "./kernel-tables.js";
+import type { Meta } from "./meta.js";
 import type { ObjectDatabase } from "./object-database.js";
 import { decodeValue, encodeValue } from "./value-codec.js";
 
@@ -18,6 +19,16 @@ export interface DirectoryRowState {
   readonly failure?: string;
 }
 
+/** What the class's directory must hold of the object: a function of the object's own tables, and of nothing else. */
+export interface RowStanding {
+  /** The seq since which it is so. One seq, one standing. */
+  readonly seq: number;
+  readonly row: PlainObject;
+  /** The shape of the directory that it was derived under. */
+  readonly shape: string;
+  readonly staleSinceMs?: number;
+}
+
 interface Known {
   readonly state: DirectoryRowState;
   readonly encoded: Uint8Array | undefined;
@@ -29,19 +40,41 @@ const FAILURE_LENGTH_MAX = 500;
 export class DirectoryRow {
   readonly #database: ObjectDatabase;
   readonly #tables: KernelTables;
+  readonly #meta: Meta;
   readonly #limits: Pick<Settings, "DIRECTORY_ROW_BYTES_MAX">;
   #known: Known | undefined;
+  /** Whether the open transaction, or the one just committed, changed the standing; whoever publishes it resets it. */
+  hasChanged = false;
 
-  constructor(database: ObjectDatabase, tables: KernelTables, limits: Pick<Settings, "DIRECTORY_ROW_BYTES_MAX">) {
+  constructor(
+    database: ObjectDatabase,
+    tables: KernelTables,
+    meta: Meta,
+    limits: Pick<Settings, "DIRECTORY_ROW_BYTES_MAX">,
+  ) {
     this.#database = database;
     this.#tables = tables;
+    this.#meta = meta;
     this.#limits = limits;
     database.listen({
       rolledBack: () => {
         this.#known = undefined;
+        this.hasChanged = false;
       },
       committed() {},
     });
+  }
+
+  /** Undefined as long as no derivation has succeeded. */
+  standing(): RowStanding | undefined {
+    const { row, seq, staleSinceMs } = this.#current().state;
+    if (row === undefined) return undefined;
+    return {
+      seq: Math.max(seq, this.#meta.get("row_marked") ?? 0),
+      row,
+      shape: this.#meta.get("row_shape") ?? "",
+      ...(staleSinceMs !== undefined && { staleSinceMs }),
+    };
   }
 
   get(): DirectoryRowState {
@@ -50,24 +83,40 @@ export class DirectoryRow {
 
   /**
    * Keeps a row derived at `seq` and takes the failure mark away; nothing is written when neither changes anything.
+   * @param shape the directory's that it was derived under
    * @returns whether the row differs from the last good one
    * @throws MoonportError `too_large` beyond DIRECTORY_ROW_BYTES_MAX
    */
-  save(row: PlainObject, seq: number): boolean {
+  save(row: PlainObject, seq: number, shape: string): boolean {
     const encoded = encodeValue(row, this.#limits.DIRECTORY_ROW_BYTES_MAX, "the directory row");
     const { state, encoded: before } = this.#current();
     const isNew = before === undefined || !Buffer.from(before).equals(encoded);
+    const hasOtherShape = this.#meta.get("row_shape") !== shape;
     if (isNew) this.#write({ state: { row, seq }, encoded });
     else if (state.failure !== undefined) this.#write({ state: { row, seq: state.seq }, encoded });
+    if (hasOtherShape) this.#meta.set("row_shape", shape);
+    if (!isNew && (hasOtherShape || state.failure !== undefined)) this.#mark(seq);
     return isNew;
   }
 
-  /** Marks that the derivation failed; the first failure's time stays. */
-  fail(failure: string, nowMs: number): void {
+  /** Marks that the derivation failed at `seq`; the first failure's time stays. */
+  fail(failure: string, seq: number, nowMs: number): void {
     const { state, encoded } = this.#current();
     const text = failure.toWellFormed().slice(0, FAILURE_LENGTH_MAX);
     if (state.failure === text) return;
     this.#write({ state: { ...state, staleSinceMs: state.staleSinceMs ?? nowMs, failure: text }, encoded });
+    if (state.failure === undefined && state.row !== undefined) this.#mark(seq);
+  }
+
+  #mark(seq: number): void {
+    this.#meta.set("row_marked", seq);
+    this.hasChanged = true;
+  }
+
+  /** The row stands as it is, from `seq` on. In a transaction. */
+  standsAt(seq: number): void {
+    const { state, encoded } = this.#current();
+    if (encoded !== undefined) this.#write({ state: { ...state, seq }, encoded });
   }
 
   /** Takes the row away, as destroying the object does. */
@@ -104,5 +153,6 @@ export class DirectoryRow {
       .kernel("INSERT OR REPLACE INTO _mp_row VALUES (1, ?, ?, ?, ?)")
       .run(next.encoded ?? null, seq, staleSinceMs, failure);
     this.#known = next;
+    this.hasChanged = true;
   }
 }

@@ -69,6 +69,12 @@ export class Events {
     this.#last = undefined;
   }
 
+  /** Deletes all there are; numbers go on after this one. In a transaction. */
+  startAfter(number: number): void {
+    if (this.#tables.has("_mp_event")) this.#database.kernel("DELETE FROM _mp_event").run();
+    this.continueAfter(number);
+  }
+
   /** Number of the oldest event still kept; `last + 1` when none is. */
   get first(): number {
     return this.#numberAt("min") || this.last + 1;

@@ -21,9 +21,21 @@ const DEFINITIONS = {
   _mp_timer: `CREATE TABLE _mp_timer (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, due_ms INTEGER NOT NULL,
     plan BLOB NOT NULL, method TEXT NOT NULL, args BLOB NOT NULL)`,
   _mp_timer_due: "CREATE INDEX _mp_timer_due ON _mp_timer (due_ms)",
+  /**
+   * Of timers that have run or failed, and are still set: the due time of a run that is tried again, its tries, those that
+   * count, when they began, why the last one failed, whether it was given up; how many runs there were, and when the last was.
+   */
+  _mp_timer_state: `CREATE TABLE _mp_timer_state (id INTEGER PRIMARY KEY, run_due_ms INTEGER, tries INTEGER NOT NULL,
+    attempts INTEGER NOT NULL, began_ms INTEGER, error BLOB, dead INTEGER NOT NULL, runs INTEGER NOT NULL,
+    last_ms INTEGER)`,
+  /** The last runs of timers. */
+  _mp_timer_run: `CREATE TABLE _mp_timer_run (n INTEGER PRIMARY KEY, timer INTEGER NOT NULL, name TEXT,
+    method TEXT NOT NULL, due_ms INTEGER NOT NULL, at_ms INTEGER NOT NULL, outcome TEXT NOT NULL, error BLOB)`,
   /** Messages not yet delivered, in the order they were sent. */
   _mp_outbox: `CREATE TABLE _mp_outbox (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
     class TEXT NOT NULL, key TEXT NOT NULL, method TEXT NOT NULL, args BLOB NOT NULL, due_ms INTEGER NOT NULL)`,
+  /** Of those, the ones that were sent with a delay. */
+  _mp_outbox_delayed: "CREATE TABLE _mp_outbox_delayed (n INTEGER PRIMARY KEY)",
   /**
    * Replies of calls that carried an id, a row for those of one transaction (call-records); `n` is the number of the last of
    * them, `newest_ms` the newest time in any id through this row. The oldest rows are deleted.

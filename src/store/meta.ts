@@ -16,6 +16,10 @@ interface Facts {
   migrations: string[];
   /** Number of the last event, kept when that event itself is deleted. */
   event_last: number;
+  /** The shape of the directory that the row was derived under. */
+  row_shape: string;
+  /** The seq at which something else about the row changed than the row: its shape, or the mark of a failure. */
+  row_marked: number;
   /** The latest time in the id (UUIDv7) of a call whose record was deleted, milliseconds. */
   call_pruned_ms: number;
 }

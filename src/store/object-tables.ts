@@ -7,6 +7,7 @@ import { KernelTables } from "./kernel-tables.js";
 import { Meta } from "./meta.js";
 import type { ObjectDatabase } from "./object-database.js";
 import { Outbox } from "./outbox.js";
+import { OwingChange } from "./owing-change.js";
 import { StoreMap } from "./store-map.js";
 import { Timers } from "./timers.js";
 
@@ -18,6 +19,8 @@ export class ObjectTables {
   readonly callIds: CallIds;
   readonly directoryRow: DirectoryRow;
   readonly meta: Meta;
+  /** Whether timers or messages were changed since it was last asked. */
+  readonly owingChange = new OwingChange();
 
   /** @param seed of the prints of call ids: 32 bits that callers do not know */
   constructor(database: ObjectDatabase, settings: Settings, seed = 0) {
@@ -25,9 +28,9 @@ export class ObjectTables {
     this.meta = new Meta(database, tables);
     this.store = new StoreMap(database, tables, settings);
     this.events = new Events(database, tables, this.meta, settings);
-    this.timers = new Timers(database, tables, settings);
-    this.outbox = new Outbox(database, tables, settings);
+    this.timers = new Timers(database, tables, settings, this.owingChange);
+    this.outbox = new Outbox(database, tables, settings, this.owingChange);
     this.callIds = new CallIds(database, tables, this.meta, settings, seed);
-    this.directoryRow = new DirectoryRow(database, tables, settings);
+    this.directoryRow = new DirectoryRow(database, tables, this.meta, settings);
   }
 }

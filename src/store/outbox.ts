@@ -7,6 +7,7 @@ import type { Settings } from "../settings/settings.js";
 import type { PlainValue } from "../values.js";
 import type { KernelTables } from "./kernel-tables.js";
 import type { ObjectDatabase } from "./object-database.js";
+import type { OwingChange } from "./owing-change.js";
 import { decodeValue, encodeValue } from "./value-codec.js";
 
 export interface OutgoingMessage {
@@ -17,6 +18,8 @@ export interface OutgoingMessage {
   readonly args: readonly PlainValue[];
   /** Wall clock, milliseconds: not to be delivered before. */
   readonly dueMs: number;
+  /** Sent with a delay: its target's delay shard delivers it, whatever time it is by then. */
+  readonly isDelayed: boolean;
 }
 
 export interface StoredMessage extends OutgoingMessage {
@@ -28,8 +31,15 @@ export class Outbox {
   readonly #database: ObjectDatabase;
   readonly #tables: KernelTables;
   readonly #limits: Pick<Settings, "VALUE_BYTES_MAX">;
+  readonly #change: OwingChange;
 
-  constructor(database: ObjectDatabase, tables: KernelTables, limits: Pick<Settings, "VALUE_BYTES_MAX">) {
+  constructor(
+    database: ObjectDatabase,
+    tables: KernelTables,
+    limits: Pick<Settings, "VALUE_BYTES_MAX">,
+    change: OwingChange,
+  ) {
+    this.#change = change;
     this.#database = database;
     this.#tables = tables;
     this.#limits = limits;
@@ -41,9 +51,14 @@ export class Outbox {
     const args = encodeValue([...message.args], this.#limits.VALUE_BYTES_MAX, what);
     this.#tables.ensure("_mp_outbox");
     if (this.#database.kernel("SELECT 1 FROM _mp_outbox WHERE id = ?").get(message.id) !== undefined) return false;
+    this.#change.happened = true;
     this.#database
       .kernel("INSERT INTO _mp_outbox (id, class, key, method, args, due_ms) VALUES (?, ?, ?, ?, ?, ?)")
       .run(message.id, message.className, message.key, message.method, args, message.dueMs);
+    if (message.isDelayed) {
+      this.#tables.ensure("_mp_outbox_delayed");
+      this.#database.kernel("INSERT INTO _mp_outbox_delayed VALUES (last_insert_rowid())").run();
+    }
     return true;
   }
 
@@ -53,13 +68,33 @@ export class Outbox {
     return this.#database
       .kernel("SELECT n, id, class, key, method, args, due_ms FROM _mp_outbox WHERE n > ? ORDER BY n LIMIT ?")
       .all(after, limit)
-      .map(messageOf);
+      .map((row) => messageOf(row, this.#isDelayed(Number(row[0]))));
   }
 
   /** Whether it was there. */
   remove(number: number): boolean {
     if (!this.#tables.has("_mp_outbox")) return false;
+    this.#change.happened = true;
+    if (this.#tables.has("_mp_outbox_delayed")) {
+      this.#database.kernel("DELETE FROM _mp_outbox_delayed WHERE n = ?").run(number);
+    }
     return this.#database.kernel("DELETE FROM _mp_outbox WHERE n = ?").run(number) > 0;
+  }
+
+  #isDelayed(number: number): boolean {
+    if (!this.#tables.has("_mp_outbox_delayed")) return false;
+    return this.#database.kernel("SELECT 1 FROM _mp_outbox_delayed WHERE n = ?").get(number) !== undefined;
+  }
+
+  /** Number of the last one that waits; 0 when none does. */
+  get last(): number {
+    if (!this.#tables.has("_mp_outbox")) return 0;
+    return Number(this.#database.kernel("SELECT max(n) FROM _mp_outbox").get()?.[0] ?? 0);
+  }
+
+  /** In a transaction. */
+  clear(): void {
+    if (this.count > 0) this.#database.kernel("DELETE FROM _mp_outbox").run();
   }
 
   get count(): number {
@@ -68,7 +103,7 @@ export class Outbox {
   }
 }
 
-function messageOf(row: readonly unknown[]): StoredMessage {
+function messageOf(row: readonly unknown[], isDelayed: boolean): StoredMessage {
   const [n, id, className, key, method, args, dueMs] = row;
   return {
     number: Number(n),
@@ -79,5 +114,6 @@ function messageOf(row: readonly unknown[]): StoredMessage {
     // Written by `add`, from an array.
     args: decodeValue(args) as PlainValue[],
     dueMs: Number(dueMs),
+    isDelayed,
   };
 }

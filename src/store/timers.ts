@@ -8,6 +8,7 @@ import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import type { KernelTables } from "./kernel-tables.js";
 import type { ObjectDatabase } from "./object-database.js";
+import type { OwingChange } from "./owing-change.js";
 import { decodeValue, encodeValue } from "./value-codec.js";
 
 export interface StoredTimer extends TimerInfo {
@@ -15,14 +16,76 @@ export interface StoredTimer extends TimerInfo {
   readonly args: readonly PlainValue[];
 }
 
+/** How the runs of a timer go. */
+export interface TimerState {
+  /** Due time of a run that has failed and is tried again, or was given up. */
+  readonly runDueMs: number | undefined;
+  readonly tries: number;
+  /** Of those, how many failed by the method's own doing. */
+  readonly attempts: number;
+  readonly beganMs: number | undefined;
+  readonly error: TimerError | undefined;
+  readonly isDead: boolean;
+  readonly runs: number;
+  readonly lastMs: number | undefined;
+}
+
+export interface TimerError {
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface TimerRun {
+  readonly timer: number;
+  readonly name?: string;
+  readonly method: string;
+  readonly dueMs: number;
+  readonly atMs: number;
+  readonly outcome: "done" | "skipped" | "dead";
+  readonly error?: TimerError;
+}
+
+/** The run of a timer that ends. */
+export interface EndedRun {
+  readonly timer: StoredTimer;
+  readonly dueMs: number;
+  readonly atMs: number;
+  readonly outcome: TimerRun["outcome"];
+  readonly error?: TimerError;
+  /** When the next is due; undefined where there is none. */
+  readonly nextMs: number | undefined;
+}
+
+/** Due time of what was given up: later than any time there is. */
+const NEVER_MS = 9_000_000_000_000_000;
+/** Runs that an object remembers, of all its timers. */
+const RUNS_KEPT = 50;
+const NO_STATE: TimerState = {
+  runDueMs: undefined,
+  tries: 0,
+  attempts: 0,
+  beganMs: undefined,
+  error: undefined,
+  isDead: false,
+  runs: 0,
+  lastMs: undefined,
+};
+
 const COLUMNS = "id, name, due_ms, plan, method, args";
 
 export class Timers {
   readonly #database: ObjectDatabase;
   readonly #tables: KernelTables;
   readonly #limits: Pick<Settings, "VALUE_BYTES_MAX">;
+  readonly #change: OwingChange;
 
-  constructor(database: ObjectDatabase, tables: KernelTables, limits: Pick<Settings, "VALUE_BYTES_MAX">) {
+  constructor(
+    database: ObjectDatabase,
+    tables: KernelTables,
+    limits: Pick<Settings, "VALUE_BYTES_MAX">,
+    change: OwingChange,
+  ) {
+    this.#change = change;
     this.#database = database;
     this.#tables = tables;
     this.#limits = limits;
@@ -38,6 +101,7 @@ export class Timers {
     this.#tables.ensure("_mp_timer");
     this.#tables.ensure("_mp_timer_due");
     if (request.name !== undefined) this.cancel(request.name);
+    this.#change.happened = true;
     const name = request.name ?? null;
     this.#database
       .kernel("INSERT INTO _mp_timer (name, due_ms, plan, method, args) VALUES (?, ?, ?, ?, ?)")
@@ -49,13 +113,16 @@ export class Timers {
   cancel(idOrName: number | string): boolean {
     const timer = this.get(idOrName);
     if (timer === undefined) return false;
-    return this.#database.kernel("DELETE FROM _mp_timer WHERE id = ?").run(timer.id) > 0;
+    this.#forgetState(timer.id);
+    return this.#remove(timer.id);
   }
 
   /** Gives a timer another plan and due time; its id stays. */
   move(idOrName: number | string, plan: TimerPlan, dueMs: number): boolean {
     const timer = this.get(idOrName);
     if (timer === undefined) return false;
+    this.#change.happened = true;
+    this.#forgetState(timer.id);
     const sql = "UPDATE _mp_timer SET plan = ?, due_ms = ? WHERE id = ?";
     return this.#database.kernel(sql).run(encodePlan(plan), dueMs, timer.id) > 0;
   }
@@ -83,7 +150,137 @@ export class Timers {
   nextDueMs(): number | undefined {
     if (!this.#tables.has("_mp_timer")) return undefined;
     const [due = null] = this.#database.kernel("SELECT min(due_ms) FROM _mp_timer").get() ?? [];
-    return due === null ? undefined : Number(due);
+    return due === null || Number(due) >= NEVER_MS ? undefined : Number(due);
+  }
+
+  stateOf(id: number): TimerState {
+    if (!this.#tables.has("_mp_timer_state")) return NO_STATE;
+    const row = this.#database
+      .kernel(
+        "SELECT run_due_ms, tries, attempts, began_ms, error, dead, runs, last_ms FROM _mp_timer_state WHERE id = ?",
+      )
+      .get(id);
+    if (row === undefined) return NO_STATE;
+    const [runDueMs, tries, attempts, beganMs, error, dead, runs, lastMs] = row;
+    return {
+      runDueMs: numberOr(runDueMs),
+      tries: Number(tries),
+      attempts: Number(attempts),
+      beganMs: numberOr(beganMs),
+      error: error === null ? undefined : errorOf(error),
+      isDead: dead === 1,
+      runs: Number(runs),
+      lastMs: numberOr(lastMs),
+    };
+  }
+
+  /** A run has ended; the timer is set for the next one, or is gone. What its method made of the timer itself stays. */
+  ended({ timer, dueMs, atMs, outcome, error, nextMs }: EndedRun): void {
+    this.#change.happened = true;
+    this.#remember({
+      timer: timer.id,
+      method: timer.method,
+      dueMs,
+      atMs,
+      outcome,
+      ...named(timer),
+      ...withError(error),
+    });
+    const now = this.get(timer.id);
+    // Cancelled, or moved, by its own method.
+    if (now === undefined || now.dueMs !== timer.dueMs) return;
+    const { runs } = this.stateOf(timer.id);
+    if (nextMs === undefined && outcome !== "dead") {
+      this.#forgetState(timer.id);
+      this.#remove(timer.id);
+      return;
+    }
+    this.#database.kernel("UPDATE _mp_timer SET due_ms = ? WHERE id = ?").run(nextMs ?? NEVER_MS, timer.id);
+    const isDead = nextMs === undefined;
+    this.#saveState(timer.id, {
+      ...NO_STATE,
+      runDueMs: isDead ? dueMs : undefined,
+      error,
+      isDead,
+      runs: runs + 1,
+      lastMs: atMs,
+    });
+  }
+
+  /** A run has failed and is tried again. */
+  again(
+    timer: StoredTimer,
+    {
+      untilMs,
+      ...state
+    }: { untilMs: number; dueMs: number; tries: number; attempts: number; beganMs: number; error: TimerError },
+  ): void {
+    this.#change.happened = true;
+    const { runs, lastMs } = this.stateOf(timer.id);
+    this.#database.kernel("UPDATE _mp_timer SET due_ms = ? WHERE id = ?").run(untilMs, timer.id);
+    this.#saveState(timer.id, { ...state, runDueMs: state.dueMs, isDead: false, runs, lastMs });
+  }
+
+  /** The last runs, the latest first. */
+  runs(limit: number): TimerRun[] {
+    if (!this.#tables.has("_mp_timer_run")) return [];
+    return this.#database
+      .kernel("SELECT timer, name, method, due_ms, at_ms, outcome, error FROM _mp_timer_run ORDER BY n DESC LIMIT ?")
+      .all(limit)
+      .map(([timer, name, method, dueMs, atMs, outcome, error]) => ({
+        timer: Number(timer),
+        ...(name !== null && { name: String(name) }),
+        method: String(method),
+        dueMs: Number(dueMs),
+        atMs: Number(atMs),
+        outcome: outcome as TimerRun["outcome"],
+        ...(error !== null && { error: errorOf(error) }),
+      }));
+  }
+
+  #remember({
+    timer,
+    name = null,
+    method,
+    dueMs,
+    atMs,
+    outcome,
+    error,
+  }: Omit<TimerRun, "name"> & { name?: string | null }): void {
+    this.#tables.ensure("_mp_timer_run");
+    this.#database
+      .kernel(
+        "INSERT INTO _mp_timer_run (timer, name, method, due_ms, at_ms, outcome, error) VALUES (?, ?, ?, ?, ?, ?, ?)",
+      )
+      .run(timer, name, method, dueMs, atMs, outcome, error === undefined ? null : encodeError(error));
+    this.#database.kernel("DELETE FROM _mp_timer_run WHERE n <= (SELECT max(n) FROM _mp_timer_run) - ?").run(RUNS_KEPT);
+  }
+
+  #saveState(id: number, state: TimerState): void {
+    this.#tables.ensure("_mp_timer_state");
+    this.#database
+      .kernel("INSERT OR REPLACE INTO _mp_timer_state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+      .run(
+        id,
+        state.runDueMs ?? null,
+        state.tries,
+        state.attempts,
+        state.beganMs ?? null,
+        state.error === undefined ? null : encodeError(state.error),
+        state.isDead ? 1 : 0,
+        state.runs,
+        state.lastMs ?? null,
+      );
+  }
+
+  #forgetState(id: number): void {
+    if (!this.#tables.has("_mp_timer_state")) return;
+    this.#database.kernel("DELETE FROM _mp_timer_state WHERE id = ?").run(id);
+  }
+
+  #remove(id: number): boolean {
+    this.#change.happened = true;
+    return this.#database.kernel("DELETE FROM _mp_timer WHERE id = ?").run(id) > 0;
   }
 
   get count(): number {
@@ -95,6 +292,26 @@ export class Timers {
   clear(): void {
     if (this.count > 0) this.#database.kernel("DELETE FROM _mp_timer").run();
   }
+}
+
+function numberOr(value: unknown): number | undefined {
+  return value === null ? undefined : Number(value);
+}
+
+function named({ name }: StoredTimer): { name?: string } {
+  return name === undefined ? {} : { name };
+}
+
+function withError(error: TimerError | undefined): { error?: TimerError } {
+  return error === undefined ? {} : { error };
+}
+
+function encodeError({ code, message }: TimerError): Uint8Array {
+  return encodeValue({ code, message }, Number.POSITIVE_INFINITY, "an error");
+}
+
+function errorOf(stored: unknown): TimerError {
+  return decodeValue(stored) as PlainObject & TimerError;
 }
 
 function encodePlan(plan: TimerPlan): Uint8Array {

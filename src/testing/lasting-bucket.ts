@@ -3,9 +3,10 @@ import type { Bucket } from "../bucket/bucket.js";
 
 /** @param bucket is started and stopped by whoever made it */
 export function lastingBucket(bucket: Bucket): Bucket {
-  return {
+  const lasting: Bucket = {
     name: bucket.name,
     atomic: bucket.atomic,
+    ...(bucket.hintFor !== undefined && { hintFor: (check) => bucket.hintFor?.(check) }),
     start: async () => {},
     stop: async () => {},
     get: (key) => bucket.get(key),
@@ -15,4 +16,7 @@ export function lastingBucket(bucket: Bucket): Bucket {
     list: (prefix, options) => bucket.list(prefix, options),
     delete: (keys) => bucket.delete(keys),
   };
+  // They go on counting; a bucket that counts none has no such member.
+  if (bucket.requests !== undefined) Object.defineProperty(lasting, "requests", { get: () => bucket.requests });
+  return lasting;
 }

@@ -47,6 +47,8 @@ export class SimulatedNetwork {
   readonly #latencyMs: LatencyMs;
   readonly #listening = new Map<string, Accept>();
   readonly #refusing = new Set<string>();
+  /** Of machines that are off: nobody answers there at all. */
+  readonly #dark = new Set<string>();
   /** By "from to". */
   readonly #cuts = new Set<string>();
   readonly #slow = new Map<string, LatencyMs>();
@@ -62,6 +64,7 @@ export class SimulatedNetwork {
 
   /** The network as a node sees it that is reached at `sim://<name>`, from now until it is killed. */
   of(name: string): Network {
+    this.#dark.delete(name);
     const life = this.#lives.get(name) ?? 0;
     const isAlive = (): boolean => (this.#lives.get(name) ?? 0) === life;
     return {
@@ -104,6 +107,7 @@ export class SimulatedNetwork {
   kill(name: string, { silently = false }: KillOptions = {}): void {
     this.#lives.set(name, (this.#lives.get(name) ?? 0) + 1);
     this.#listening.delete(name);
+    if (silently) this.#dark.add(name);
     for (const pipe of [...this.#pipes]) if (pipe.joins(name)) pipe.vanish(name, silently);
   }
 
@@ -178,7 +182,7 @@ export class SimulatedNetwork {
       // A cut swallows the first packet; the next one would come too late for anybody's patience.
       if (this.isCut(from, to)) return;
       this.time.after(this.delayMs(from, to), () => {
-        if (!isAlive() || this.isCut(from, to)) return;
+        if (!isAlive() || this.#dark.has(to) || this.isCut(from, to)) return;
         const accept = this.#refusing.has(to) ? undefined : this.#listening.get(to);
         if (accept === undefined) {
           if (!this.isCut(to, from)) this.time.after(this.delayMs(to, from), () => fail("refuses connections"));

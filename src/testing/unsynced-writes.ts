@@ -80,8 +80,12 @@ export class UnsyncedWrites {
     };
   }
 
-  namesSynced(folder: string): void {
-    this.#names = this.#names.filter((change) => change.folder !== path.normalize(folder));
+  /** @returns to be called when the names that have changed so far are lasting */
+  syncingNames(folder: string): () => void {
+    const changed = new Set(this.#names.filter((change) => change.folder === path.normalize(folder)));
+    return () => {
+      this.#names = this.#names.filter((change) => !changed.has(change));
+    };
   }
 
   /** Before it happens. Files that were never opened for writing are not followed. */
@@ -181,10 +185,17 @@ function cutFile(file: string, account: FileAccount, random: SeededRandom): void
     before.set(onDisk.subarray(0, place.length));
     const outcome = keep(index);
     if (outcome !== "new") place.set(before);
-    // Torn in the middle of its transfer; where nothing changed there is nothing to tear.
-    if (outcome === "torn" && !written.equals(before)) place.set(random.bytes(place.length));
+    if (outcome === "torn") tear(place, written, random);
   }
   fs.writeFileSync(file, after);
+}
+
+/** In the middle of its transfer. Bytes that the write left as they were stay: disks and journals count on that of each other. */
+function tear(place: Buffer, written: Buffer, random: SeededRandom): void {
+  const changed = [...place.keys()].filter((index) => place[index] !== written[index]);
+  const [first, last] = [changed[0], changed.at(-1)];
+  if (first === undefined || last === undefined) return;
+  place.set(random.bytes(last + 1 - first), first);
 }
 
 type Outcome = "new" | "old" | "torn";

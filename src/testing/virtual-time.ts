@@ -27,6 +27,11 @@ export class VirtualTime {
     return this.#nowMs;
   }
 
+  /** Timers that have not run yet: what a program leaves behind when it has stopped. */
+  get pendingTimers(): number {
+    return this.#timers.length;
+  }
+
   after(delayMs: number, run: () => void): Timer {
     const due: Due = { dueMs: this.#nowMs + Math.max(0, delayMs), order: this.#order++, run };
     this.#timers.splice(this.#position(due), 0, due);
@@ -99,8 +104,11 @@ export class VirtualTime {
   }
 
   /** Lets `durationMs` pass, running every timer in its turn. */
-  async advance(durationMs: number): Promise<void> {
-    const targetMs = this.#nowMs + durationMs;
+  advance(durationMs: number): Promise<void> {
+    return this.#advanceTo(this.#nowMs + durationMs);
+  }
+
+  async #advanceTo(targetMs: number): Promise<void> {
     await this.settle();
     for (let next = this.#timers[0]; next !== undefined && next.dueMs <= targetMs; next = this.#timers[0]) {
       this.#timers.shift();
@@ -124,7 +132,8 @@ export class VirtualTime {
     while (!settled) {
       const next = this.#timers[0];
       if (next === undefined || next.dueMs > limit) throw new Error(`nothing settled it within ${limitMs} virtual ms`);
-      await this.advance(Math.max(0, next.dueMs - this.#nowMs));
+      // To the very moment: a difference added up again may miss it by a hair, for ever.
+      await this.#advanceTo(Math.max(next.dueMs, this.#nowMs));
     }
     return promise;
   }

@@ -130,7 +130,7 @@ export class VirtualWorld implements World {
     for (const { run } of waiting) this.#options.time.soon(run);
   }
 
-  /** Resolves when the process runs: for what comes to it from outside. */
+  /** Resolves when the process runs: for answers that come to it from outside. */
   async running(): Promise<void> {
     for (let stopped = this.#stopped; stopped !== undefined; stopped = this.#stopped) {
       await new Promise<void>((resolve) => void stopped?.push({ run: resolve, isTimer: false }));
@@ -305,9 +305,10 @@ export class RevocableFolder implements Folder {
   }
 
   async flushDirectory(file: string): Promise<void> {
-    this.#before("flushDirectory", file);
+    const synced = this.#parts.unsynced.syncingNames(file);
     await this.#parts.diskSync();
-    this.#parts.unsynced.namesSynced(file);
+    this.#before("flushDirectory", file);
+    synced();
   }
 
   openDatabase(file: string, options?: { readonly readonly?: boolean; readonly mustExist?: boolean }): Database {

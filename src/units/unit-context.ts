@@ -2,6 +2,7 @@
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaUnit, MethodKind } from "../lua/contract.js";
 import type { CallRequest } from "../node-api.js";
+import type { ObjectContext } from "../object/object-context.js";
 import type { DeferredOutcome } from "../object/work.js";
 import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
@@ -19,4 +20,6 @@ export interface UnitContext {
   access(object: ObjectIdentity, method: string): MethodKind;
   /** @throws MoonportError when the call never ran */
   callDeferred(request: CallRequest): Promise<DeferredOutcome>;
+  /** @throws MoonportError */
+  find: ObjectContext["find"];
 }

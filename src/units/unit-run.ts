@@ -135,6 +135,8 @@ export class UnitRun {
       switch (request.kind) {
         case "call":
           return await this.#call(request);
+        case "find":
+          return { kind: "returned", value: await this.#find(request) };
         case "settle":
           await this.#settle();
           return { kind: "returned", value: null };
@@ -145,6 +147,12 @@ export class UnitRun {
       if (error instanceof RequestEnded) throw error;
       return { kind: "failed", error: asMoonportError(error) };
     }
+  }
+
+  /** What directories know is durable; what this request has written may not be in them yet. */
+  #find({ className, query }: Extract<WaitRequest, { kind: "find" }>): Promise<PlainValue> {
+    const asker = { app: this.#request.app, expiresMs: this.#deadlineMs };
+    return this.#inTime(this.#context.find(className, query, asker));
   }
 
   async #call(call: ObjectCall): Promise<WaitAnswer> {

@@ -1,9 +1,16 @@
-/** Bodies of one object that its manifest does not name: what they take, and which of them somebody may yet name. */
+/**
+ * Bodies of one object that its manifest does not name: what those take that nobody needs, and which somebody may yet name.
+ * What was left behind since its oldest past manifest stood is kept for the past.
+ */
 import type { BucketReader } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
-import { bodyKeysOf, isLeftBehind } from "../shipping/collection.js";
 import { type ObjectKeys, parseBodyKey } from "../shipping/layout.js";
-import type { Manifest } from "../shipping/manifest.js";
+import { decodeManifest, type Manifest } from "../shipping/manifest.js";
+import { pastIn } from "../shipping/retention.js";
+import { bodyKeysOf, isLeftBehind } from "../shipping/sweep.js";
+
+/** Past manifests that are tried, from the oldest on. */
+const READINGS_MAX = 5;
 
 export interface LeftBehind {
   /** No manifest will ever name them. */
@@ -22,16 +29,40 @@ export async function leftBehind(
   standing: Manifest,
 ): Promise<LeftBehind> {
   const named = new Set(bodyKeysOf(keys, standing));
+  const unnamed = bodies.filter((key) => !named.has(key));
   const found = { bodies: 0, bytes: 0, underWay: 0 };
-  for (const key of bodies) {
-    const body = named.has(key) ? undefined : parseBodyKey(key);
+  if (unnamed.length === 0) return found;
+  const oldest = await oldestOf(bucket, keys, standing);
+  const kept = new Set(oldest && bodyKeysOf(keys, oldest));
+  for (const key of unnamed) {
+    const body = parseBodyKey(key);
     if (body === undefined) continue;
-    const size = isLeftBehind(body, standing) ? await sizeOf(bucket, key) : "under way";
-    if (size === "under way") found.underWay++;
-    else if (size !== "gone") found.bodies++;
+    if (!isLeftBehind(body, standing)) found.underWay++;
+    if (oldest === undefined || !isLeftBehind(body, oldest) || kept.has(key)) continue;
+    const size = await sizeOf(bucket, key);
+    if (size === "gone") continue;
+    found.bodies++;
     if (typeof size === "number") found.bytes += size;
   }
   return found;
+}
+
+/**
+ * Its oldest past manifest, or the one that stands; nothing where the bucket does not give it. One that is damaged, or went
+ * meanwhile, is passed over: what it alone names then counts as left behind.
+ */
+async function oldestOf(bucket: BucketReader, keys: ObjectKeys, standing: Manifest): Promise<Manifest | undefined> {
+  const listed = await bucket.list(keys.past, { limit: READINGS_MAX });
+  for (const { key } of pastIn(listed.keys)) {
+    try {
+      const found = await bucket.get(key);
+      if (found !== undefined) return decodeManifest(standing.object, found.bytes);
+    } catch (error) {
+      if (!(error instanceof MoonportError)) throw error;
+      if (error.code === "bucket_failed") return undefined;
+    }
+  }
+  return standing;
 }
 
 /** A listing has no sizes, so the body is read. */

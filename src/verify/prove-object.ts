@@ -1,6 +1,7 @@
 /**
  * Proves that one object can be restored, by restoring it: manifest, snapshot and segments become a file, whose seq, size
- * and content must be what the manifest says, and which SQLite must find sound.
+ * and content must be what the manifest says, and which SQLite must find sound. In the same way, that it can be restored as it
+ * was: of a past manifest, all states that it names are on the way to its last.
  *
  * A node may be at work on the object. What fails is believed only if the manifest still stands at the version that was
  * read; else the history moved under the reading, and is read again. Nothing is written but the file, which is removed.
@@ -48,6 +49,10 @@ export type Proof =
   /** Told to stop. */
   | { readonly kind: "stopped" };
 
+interface Gone {
+  readonly kind: "gone";
+}
+
 interface StandingManifest {
   readonly manifest: Manifest;
   readonly version: string;
@@ -60,8 +65,29 @@ const PAUSE_MAX_MS = 2_000;
 const LONG_READING_BYTES = 1024 * 1024;
 
 export async function proveObject(parts: ProofParts, object: ObjectIdentity, keys: ObjectKeys): Promise<Proof> {
+  const proof = await proved(parts, object, keys, keys.manifest);
+  if (proof.kind !== "gone") return proof;
+  return { kind: "damaged", key: keys.manifest, reason: "its manifest is not in the bucket" };
+}
+
+/** @param key of the past manifest. `gone`: what is older than retention is deleted */
+export async function provePast(
+  parts: ProofParts,
+  object: ObjectIdentity,
+  keys: ObjectKeys,
+  key: string,
+): Promise<Proof | Gone> {
+  return await proved(parts, object, keys, key);
+}
+
+async function proved(
+  parts: ProofParts,
+  object: ObjectIdentity,
+  keys: ObjectKeys,
+  manifestKey: string,
+): Promise<Proof | Gone> {
   for (let reading = 1; ; reading++) {
-    const outcome = await new Reading(parts, object, keys).run();
+    const outcome = await new Reading(parts, object, keys, manifestKey).run();
     if (outcome.kind === "proof") return outcome.proof;
     if (parts.signal?.aborted === true) return { kind: "stopped" };
     if (reading === READINGS_MAX) return { kind: "unread", reason: outcome.reason };
@@ -72,7 +98,7 @@ export async function proveObject(parts: ProofParts, object: ObjectIdentity, key
 }
 
 type ReadingOutcome =
-  | { readonly kind: "proof"; readonly proof: Proof }
+  | { readonly kind: "proof"; readonly proof: Proof | Gone }
   | { readonly kind: "moved" | "refused"; readonly reason: string };
 
 /** What was read is not what it should be, or was not to be had. `key` says where. */
@@ -93,6 +119,9 @@ class Fault extends Error {
 /** Told to stop. */
 class Stopped extends Error {}
 
+/** There is no manifest under the key. */
+class Absent extends Error {}
+
 /** What was being read is no longer named. */
 class Moved extends Error {}
 
@@ -106,25 +135,28 @@ class Reading {
   readonly #parts: ProofParts;
   readonly #object: ObjectIdentity;
   readonly #keys: ObjectKeys;
+  readonly #manifestKey: string;
   /** What is looked at now. */
   #key: string;
   #standing: StandingManifest | undefined;
 
-  constructor(parts: ProofParts, object: ObjectIdentity, keys: ObjectKeys) {
+  constructor(parts: ProofParts, object: ObjectIdentity, keys: ObjectKeys, manifestKey: string) {
     this.#parts = parts;
     this.#object = object;
     this.#keys = keys;
-    this.#key = keys.manifest;
+    this.#manifestKey = manifestKey;
+    this.#key = manifestKey;
   }
 
   async run(): Promise<ReadingOutcome> {
     try {
       const { manifest } = await this.#read();
-      if (hasContent(manifest)) return proved({ kind: "restorable", manifest: await this.#restore(manifest) });
+      if (hasContent(manifest)) return proof({ kind: "restorable", manifest: await this.#restore(manifest) });
       if (manifest.pages !== 0) throw this.#corrupt(`it names no content for its ${manifest.pages} pages`);
-      return proved({ kind: manifest.destroyed ? "destroyed" : "unwritten", manifest });
+      return proof({ kind: manifest.destroyed ? "destroyed" : "unwritten", manifest });
     } catch (thrown) {
-      if (thrown instanceof Stopped) return proved({ kind: "stopped" });
+      if (thrown instanceof Stopped) return proof({ kind: "stopped" });
+      if (thrown instanceof Absent) return proof({ kind: "gone" });
       if (thrown instanceof Moved) return MOVED;
       const fault = faultOf(this.#key, thrown);
       if (fault === undefined) throw thrown;
@@ -138,7 +170,7 @@ class Reading {
   async #judged({ key, message, isDamage }: Fault): Promise<ReadingOutcome> {
     const standing = this.#standing;
     if (standing === undefined) {
-      return isDamage ? proved({ kind: "damaged", key, reason: message }) : { kind: "refused", reason: message };
+      return isDamage ? proof({ kind: "damaged", key, reason: message }) : { kind: "refused", reason: message };
     }
     if (!isDamage) return { kind: "refused", reason: message };
     try {
@@ -147,20 +179,20 @@ class Reading {
       if (isRefusal(error)) return { kind: "refused", reason: (error as Error).message };
       throw error;
     }
-    return proved({ kind: "damaged", key, reason: message, manifest: standing.manifest });
+    return proof({ kind: "damaged", key, reason: message, manifest: standing.manifest });
   }
 
   async #read(): Promise<StandingManifest> {
-    this.#key = this.#keys.manifest;
+    this.#key = this.#manifestKey;
     this.#standing = undefined;
     const found = await this.#get();
-    if (found === undefined) throw this.#corrupt("its manifest is not in the bucket");
+    if (found === undefined) throw new Absent();
     this.#standing = { manifest: decodeManifest(this.#object.id, found.bytes), version: found.version };
     return this.#standing;
   }
 
   #get(): Promise<BucketObject | undefined> {
-    return this.#parts.bucket.get(this.#keys.manifest);
+    return this.#parts.bucket.get(this.#manifestKey);
   }
 
   /** @returns the manifest whose content the file had */
@@ -175,7 +207,7 @@ class Reading {
       assembler.abort();
       throw error;
     }
-    this.#key = this.#keys.manifest;
+    this.#key = this.#manifestKey;
     const database = ObjectDatabase.open(world.folder, path, settings, { mustExist: true });
     try {
       database.verify();
@@ -190,7 +222,7 @@ class Reading {
     const bodies = readAhead(manifest.segments, async (segment) => segment.body ?? this.#body(segment));
     for await (const { of: segment, value } of bodies) {
       this.#goOn();
-      this.#key = segment.body === undefined ? this.#keys.segment(segment) : this.#keys.manifest;
+      this.#key = segment.body === undefined ? this.#keys.segment(segment) : this.#manifestKey;
       if (value === undefined) throw this.#missing();
       if (segment === manifest.segments[0]) this.#checkBase(assembler, manifest, value);
       assembler.addSegment(value);
@@ -198,7 +230,7 @@ class Reading {
     const { snapshot, segments } = manifest;
     // What all segments agree with cannot be the snapshot's fault.
     const isSnapshotAlone = snapshot !== undefined && segments.length === 0;
-    this.#key = isSnapshotAlone ? this.#keys.snapshot(snapshot) : this.#keys.manifest;
+    this.#key = isSnapshotAlone ? this.#keys.snapshot(snapshot) : this.#manifestKey;
     assembler.finish(manifest);
     return manifest;
   }
@@ -252,8 +284,8 @@ class Reading {
   }
 }
 
-function proved(proof: Proof): ReadingOutcome {
-  return { kind: "proof", proof };
+function proof(found: Proof | Gone): ReadingOutcome {
+  return { kind: "proof", proof: found };
 }
 
 /** Nothing for what says nothing of the bucket: the disk that takes the file is full, say. */

@@ -40,6 +40,12 @@ export interface VerifyReport {
   readonly unread: Named<UnreadObject>;
   /** Of all databases that were rebuilt. */
   readonly databaseBytes: number;
+  /** Of past manifests: those whose states can all be had, and others. */
+  readonly past: {
+    readonly restorable: number;
+    readonly damaged: Named<DamagedObject>;
+    readonly unread: Named<UnreadObject>;
+  };
   /** Bodies that no manifest will ever name. */
   readonly garbage: { readonly bodies: number; readonly bytes: number; readonly objects: Named<ObjectGarbage> };
   /** Bodies that no manifest names yet, or that were cut off on their way. */

@@ -10,7 +10,7 @@ import type { Settings } from "../settings/settings.js";
 import { decodeManifest, type Manifest } from "../shipping/manifest.js";
 import type { World } from "../world/world.js";
 import { leftBehind } from "./left-behind.js";
-import { type Proof, proveObject } from "./prove-object.js";
+import { type Proof, proveObject, provePast } from "./prove-object.js";
 import { type DamagedObject, NamedList, type ObjectGarbage, type UnreadObject, type VerifyReport } from "./report.js";
 import { placesIn, type Scope, type SeenObject, walk } from "./walk.js";
 
@@ -21,6 +21,8 @@ export interface VerifyOptions {
   readonly world: World;
   readonly settings: Settings;
   readonly scope: Scope;
+  /** Whether what they were is proved, too. */
+  readonly past: boolean;
   /** Objects that are proved at once. */
   readonly jobs: number;
   /** Called after each object. */
@@ -85,9 +87,17 @@ class Verification {
     const { object, keys, bodies, isLast } = seen;
     const proof = isLast ? await proveObject({ ...this.#options, path }, object, keys) : undefined;
     if (proof !== undefined) this.#tally.add(object.id, proof);
+    if (this.#options.past) await this.#takePast(seen, path);
     const manifest = proof === undefined ? await this.#manifestOf(seen) : manifestIn(proof);
     if (manifest === undefined || bodies.length === 0) return;
     this.#tally.addLeft(object.id, await leftBehind(bucket, keys, bodies, manifest));
+  }
+
+  async #takePast({ object, keys, past }: SeenObject, path: string): Promise<void> {
+    for (const key of past) {
+      if (this.#isStopped) return;
+      this.#tally.addPast(object.id, await provePast({ ...this.#options, path }, object, keys, key));
+    }
   }
 
   /** Nothing where it cannot be read: that is told when the object is proved. */
@@ -115,6 +125,11 @@ class Tally {
   readonly #damaged = new NamedList<DamagedObject>();
   readonly #unread = new NamedList<UnreadObject>();
   readonly #littered = new NamedList<ObjectGarbage>();
+  readonly #past = {
+    restorable: 0,
+    damaged: new NamedList<DamagedObject>(),
+    unread: new NamedList<UnreadObject>(),
+  };
   readonly #counts = { restorable: 0, unwritten: 0, destroyed: 0 };
   readonly #garbage = { bodies: 0, bytes: 0 };
   #databaseBytes = 0;
@@ -134,6 +149,12 @@ class Tally {
     }
   }
 
+  addPast(object: string, proof: Awaited<ReturnType<typeof provePast>>): void {
+    if (proof.kind === "damaged") this.#past.damaged.add({ object, key: proof.key, reason: proof.reason });
+    else if (proof.kind === "unread") this.#past.unread.add({ object, reason: proof.reason });
+    else if (proof.kind === "restorable") this.#past.restorable++;
+  }
+
   addLeft(object: string, { bodies, bytes, underWay }: Awaited<ReturnType<typeof leftBehind>>): void {
     this.#underWay += underWay;
     if (bodies === 0) return;
@@ -143,7 +164,7 @@ class Tally {
   }
 
   progress(): Progress {
-    return { objects: this.#objects, damaged: this.#damaged.count };
+    return { objects: this.#objects, damaged: this.#damaged.count + this.#past.damaged.count };
   }
 
   report(complete: boolean): VerifyReport {
@@ -154,6 +175,7 @@ class Tally {
       damaged: this.#damaged,
       unread: this.#unread,
       databaseBytes: this.#databaseBytes,
+      past: this.#past,
       garbage: { ...this.#garbage, objects: this.#littered },
       underWay: this.#underWay,
       strays: this.strays,

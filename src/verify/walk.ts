@@ -1,6 +1,6 @@
 /**
  * The objects of a bucket, one after the other, from nothing but listings: a page at a time, so that a bucket of any size takes
- * the memory of one page. Keys of one object stand together in a listing, its bodies before its manifest.
+ * the memory of one page. Keys of one object stand together in a listing: bodies, the manifest, past manifests.
  *
  * Keys that belong to no object and to nothing else that is known come along the way, as strays.
  */
@@ -11,12 +11,17 @@ import type { ObjectIdentity } from "../identity.js";
 import { NODES_PREFIX } from "../membership/node-record.js";
 import {
   classPrefix,
+  DELAY_PREFIX,
   FLEET_KEY,
+  OBJECTS_PREFIX,
   ObjectKeys,
+  OWING_PREFIX,
   objectOfKey,
+  PAST_WALK_KEY,
   POISON_PREFIX,
   PROBE_KEY,
   parseBodyKey,
+  parsePastKey,
 } from "../shipping/layout.js";
 
 /** What to walk: all apps, one, one class of it, or one object. */
@@ -32,15 +37,16 @@ export interface SeenObject {
   readonly keys: ObjectKeys;
   /** Keys of its segments and snapshots, in the order of the listing. */
   readonly bodies: readonly string[];
-  /** Of an object with very many bodies they come in several lots; this is the last. */
+  /** The same of its past manifests. */
+  readonly past: readonly string[];
+  /** Of an object with very many keys they come in several lots; this is the last. */
   readonly isLast: boolean;
 }
 
 export type Seen = SeenObject | { readonly kind: "stray"; readonly key: string };
 
-const OBJECTS_PREFIX = "objects/";
 /** Some forty times what an object's manifest names by default. */
-const LOT_BODIES_MAX = 2_500;
+const LOT_KEYS_MAX = 2_500;
 /** Classes that are looked for beforehand; with more of them nobody knows how far a walk has come. */
 const CLASSES_MAX = 1_000;
 
@@ -100,6 +106,7 @@ class Lot {
   readonly object: ObjectIdentity;
   readonly keys: ObjectKeys;
   #bodies: string[] = [];
+  #past: string[] = [];
 
   private constructor(object: ObjectIdentity, keys: ObjectKeys) {
     this.object = object;
@@ -113,21 +120,22 @@ class Lot {
   }
 
   get isFull(): boolean {
-    return this.#bodies.length >= LOT_BODIES_MAX;
+    return this.#bodies.length + this.#past.length >= LOT_KEYS_MAX;
   }
 
-  /** @returns whether it is a manifest's or a body's key */
+  /** @returns whether it is a key of a manifest, a past manifest or a body */
   take(key: string): boolean {
     if (key === this.keys.manifest) return true;
-    if (!isBodyKey(this.keys, key)) return false;
-    this.#bodies.push(key);
+    if (isBodyKey(this.keys, key)) this.#bodies.push(key);
+    else if (isPastKey(this.keys, key)) this.#past.push(key);
+    else return false;
     return true;
   }
 
   taken(isLast: boolean): SeenObject {
-    const bodies = this.#bodies;
-    this.#bodies = [];
-    return { kind: "object", object: this.object, keys: this.keys, bodies, isLast };
+    const [bodies, past] = [this.#bodies, this.#past];
+    [this.#bodies, this.#past] = [[], []];
+    return { kind: "object", object: this.object, keys: this.keys, bodies, past, isLast };
   }
 }
 
@@ -147,10 +155,18 @@ function isBodyKey(keys: ObjectKeys, key: string): boolean {
   return key === keys.segment({ ...body, fromSeq }) || key === keys.snapshot({ epoch: body.epoch, seq: body.toSeq });
 }
 
+/** As with bodies. */
+function isPastKey(keys: ObjectKeys, key: string): boolean {
+  const name = parsePastKey(key);
+  return name !== undefined && key === keys.pastManifest(name);
+}
+
 function isKnown(key: string): boolean {
   // A start that is under way has keys under the probe's prefix.
-  if (key === FLEET_KEY || key === PROBE_KEY) return true;
-  return [POISON_PREFIX, PROBE_PREFIX, NODES_PREFIX].some((prefix) => key.startsWith(prefix));
+  if (key === FLEET_KEY || key === PROBE_KEY || key === PAST_WALK_KEY) return true;
+  return [POISON_PREFIX, PROBE_PREFIX, NODES_PREFIX, OWING_PREFIX, DELAY_PREFIX].some((prefix) =>
+    key.startsWith(prefix),
+  );
 }
 
 function prefixOf(scope: Scope): string {

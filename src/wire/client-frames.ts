@@ -49,6 +49,7 @@ const TARGET = ["class", "key"];
 const SHAPES: ReadonlyMap<string, Shape> = new Map<ClientFrame["type"], Shape>([
   ["hello", { required: [], optional: ["token"] }],
   ["call", { required: ["id", "method", ...TARGET], optional: ["app", "args", "callId", "timeoutMs"] }],
+  ["find", { required: ["id", "class"], optional: ["app", "query", "timeoutMs"] }],
   ["cancel", { required: ["id"], optional: [] }],
   ["subscribe", { required: ["id", ...TARGET], optional: ["app", "from", "names", "snapshotAfterGap"] }],
   ["view", { required: ["id", "method", ...TARGET], optional: ["app", "args"] }],
@@ -65,6 +66,10 @@ const CHECKS: Readonly<Record<string, (value: PlainValue) => string | undefined>
   key: text,
   method: text,
   args: (value) => (Array.isArray(value) ? undefined : "must be an array"),
+  query: (value) =>
+    isQuery(value)
+      ? undefined
+      : 'must be {"where":TEXT,"params":[...] or {...},"order":TEXT,"limit":N,"after":TEXT,"count":BOOLEAN}, all of them optional',
   callId: (value) => (typeof value === "string" && isCallId(value) ? undefined : `must be ${CALL_ID_GRAMMAR}`),
   timeoutMs: (value) =>
     isNumber(value) && value >= 1 && value <= SETTINGS.CALL_TIMEOUT_MS.max
@@ -115,7 +120,7 @@ function withArguments({ method, args }: Partial<ReadingCall> & { readonly metho
 }
 
 function isAnswered({ type }: PlainObject): boolean {
-  return type === "call" || type === "subscribe" || type === "view";
+  return type === "call" || type === "find" || type === "subscribe" || type === "view";
 }
 
 function isFrom(value: PlainValue): boolean {
@@ -135,6 +140,22 @@ function isFrom(value: PlainValue): boolean {
 function isReading(value: PlainValue | undefined): boolean {
   if (!isTable(value) || !hasOnly(value, ["method", "args"]) || typeof value.method !== "string") return false;
   return value.args === undefined || Array.isArray(value.args);
+}
+
+const QUERY_FIELDS: Readonly<Record<string, (value: PlainValue) => boolean>> = {
+  where: (value) => typeof value === "string",
+  params: (value) => Array.isArray(value) || isTable(value),
+  order: (value) => typeof value === "string",
+  limit: (value) => typeof value === "number",
+  after: (value) => typeof value === "string",
+  count: (value) => typeof value === "boolean",
+};
+
+function isQuery(value: PlainValue): boolean {
+  if (!isTable(value)) return false;
+  return Object.entries(value).every(([field, one]) => {
+    return Object.hasOwn(QUERY_FIELDS, field) && QUERY_FIELDS[field]?.(one) === true;
+  });
 }
 
 function isEventName(value: PlainValue): boolean {

@@ -4,6 +4,7 @@
  * The client numbers what it asks (`id`, a whole number, unique among what is under way on the socket); answers and what
  * goes on carry that number. Bytes are `{"$bytes": base64}` in JSON and binary in msgpack.
  */
+import type { DirectoryQuery } from "../lua/contract.js";
 import type { EndReason, ReadingCall, SubscribeFrom } from "../realtime/contract.js";
 import type { PlainValue } from "../values.js";
 import type { Problem } from "./problem.js";
@@ -29,6 +30,15 @@ export type ClientFrame =
       readonly callId?: string;
       readonly timeoutMs?: number;
     } & FrameTarget)
+  /** A query of a class's directory; its reply is a page. */
+  | {
+      readonly type: "find";
+      readonly id: number;
+      readonly app?: string;
+      readonly class: string;
+      readonly query?: DirectoryQuery;
+      readonly timeoutMs?: number;
+    }
   /** The caller does not wait any longer; a call that has not begun is not run. No answer follows. */
   | { readonly type: "cancel"; readonly id: number }
   | ({

@@ -5,6 +5,7 @@ import { openBucket } from "../../src/bucket/open-bucket.js";
 import { probeBucket } from "../../src/bucket/probe.js";
 import { S3Bucket } from "../../src/bucket/s3/s3-bucket.js";
 import { SqliteBucket } from "../../src/bucket/sqlite-bucket.js";
+import { sqliteLocation } from "../../src/bucket/sqlite-location.js";
 import type { MoonportError } from "../../src/errors.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { silentLogger } from "../../src/world/logger.js";
@@ -26,6 +27,24 @@ test("sqlite:PATH gives the embedded bucket, which passes the probe", async () =
   expect((await bucket.list("")).keys).toEqual([]);
 });
 
+test("sqlite:PATH?shared=1 gives the same file, whose writers take turns", async () => {
+  const file = path.join(temporaryFolder(), "a?b=c", "b.sqlite");
+  for (const [url, isShared] of [
+    [`sqlite:${file}?shared=1`, true],
+    [`sqlite:${file}?shared=0`, false],
+    [`sqlite:${file}`, false],
+  ] as const) {
+    expect(sqliteLocation(url)).toEqual({ path: file, isShared });
+    const bucket = open(url);
+    expect(bucket.name).toBe(`sqlite:${file}`);
+    await bucket.start();
+    const read = await bucket.get("a");
+    const outcome = await bucket.write([{ key: "a", bytes: new Uint8Array(1) }]);
+    expect([read === undefined, outcome.kind]).toEqual([isShared, "landed"]);
+    await bucket.stop();
+  }
+});
+
 test("memory: gives a bucket in memory", () => {
   expect(open("memory:")).toBeInstanceOf(MemoryBucket);
 });
@@ -43,6 +62,9 @@ test.each([
   ["sqlite::memory:", /plain path/, /sqlite:PATH/],
   ["sqlite://host/b", /plain path/, /sqlite:PATH/],
   ["sqlite:a\0b", /NUL/, /sqlite:PATH/],
+  ["sqlite:b.sqlite?shraed=1", /no option called "shraed"/, /did you mean shared\?/],
+  ["sqlite:b.sqlite?mode=ro", /no option called "mode"/, /takes shared=1/],
+  ["sqlite:b.sqlite?shared=yes", /shared is 1 or 0, not "yes"/, /sqlite:PATH\?shared=1/],
   ["memory:x", /takes nothing/, /memory:/],
 ])("%j is refused with a hint", (url, message, hint) => {
   expect(() => open(url)).toThrow(

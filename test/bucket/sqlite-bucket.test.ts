@@ -1,6 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
+import readline from "node:readline";
 import { fileURLToPath } from "node:url";
 import SqliteDatabase from "better-sqlite3";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -235,6 +236,46 @@ describe("opening", () => {
     await put(bucket, "a", "x");
     await bucket.stop();
     expect(fs.readdirSync(path.dirname(file))).toEqual(["b.sqlite"]);
+  });
+});
+
+describe("several processes on a shared file", () => {
+  const PROCESSES = 3;
+  const CREATIONS = 150;
+  const ADDITIONS = 60;
+  const script = fileURLToPath(new URL("./fixtures/race.mjs", import.meta.url));
+
+  interface Raced {
+    readonly pid: number;
+    readonly won: readonly number[];
+    readonly added: number;
+  }
+
+  /** Starts them all, lets them go when all are there, and gives what each says of itself. */
+  async function race(file: string): Promise<Raced[]> {
+    const children = Array.from({ length: PROCESSES }, () =>
+      spawn(process.execPath, [script, file, "true", `${CREATIONS}`, `${ADDITIONS}`], {
+        stdio: ["pipe", "pipe", "inherit"],
+      }),
+    );
+    onTestFinished(() => {
+      for (const child of children) child.kill("SIGKILL");
+    });
+    const lines = children.map((child) => readline.createInterface({ input: child.stdout })[Symbol.asyncIterator]());
+    for (const one of lines) expect((await one.next()).value).toBe("started");
+    for (const child of children) child.stdin.end("go\n");
+    return Promise.all(lines.map(async (one) => JSON.parse((await one.next()).value) as Raced));
+  }
+
+  test("race for keys: exactly one creates each, and no addition is lost", async () => {
+    const file = newFile();
+    const all = await race(file);
+    const winners = all.flatMap(({ pid, won }) => won.map((key) => [key, `${pid}`] as const));
+    expect(winners.map(([key]) => key).sort((left, right) => left - right)).toEqual([...Array(CREATIONS).keys()]);
+    const bucket = await started(file);
+    for (const [key, pid] of winners) expect(await textAt(bucket, `race/${key}`)).toBe(pid);
+    expect(all.map(({ added }) => added)).toEqual(Array(PROCESSES).fill(ADDITIONS));
+    expect(await textAt(bucket, "counter")).toBe(`${PROCESSES * ADDITIONS}`);
   });
 });
 

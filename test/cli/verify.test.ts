@@ -48,7 +48,8 @@ describe("moonport verify", () => {
     const first = await cli({ cwd, env }, "verify");
     expect(first).toMatchObject({ code: 0, stderr: "" });
     expect(first.stdout).toContain(well);
-    expect(first.stdout).toMatch(/\), 1 destroyed\n$/);
+    expect(first.stdout).toMatch(/\), 1 destroyed\nwhat they were: 1 past manifest, 1 restorable\n$/);
+    expect((await cli({ cwd, env }, "verify", "--no-past")).stdout).toMatch(/\), 1 destroyed\n$/);
 
     const node = new RunningCli({ cwd }, "start", "--json", "--port", "0");
     await node.document("url");
@@ -66,6 +67,8 @@ describe("moonport verify", () => {
         databaseBytes: expect.any(Number),
         damaged: { count: 0, first: [] },
         unread: { count: 0, first: [] },
+        // Of the one that was destroyed.
+        past: { restorable: 1, damaged: { count: 0, first: [] }, unread: { count: 0, first: [] } },
         garbage: { bodies: 0, bytes: 0, objects: { count: 0, first: [] } },
         underWay: 0,
         strays: { count: 0, first: [] },
@@ -94,6 +97,7 @@ describe("moonport verify", () => {
     expect(littered.stdout.split("\n")).toEqual([
       "stray    aside",
       expect.stringMatching(/^3 objects in /),
+      "what they were: 1 past manifest, 1 restorable",
       "garbage: 1 segments and snapshots of 1 object, 77 bytes",
       "belong to nothing: 1 key",
       "",

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { EXIT_CODES, EXIT_DAMAGED } from "../../cli/exit-codes.js";
 import { tableOf } from "../../cli/table.js";
-import { argumentOf, objectOf, sqlParameterOf } from "../../cli/words.js";
+import { argumentOf, objectOf, pointOf, sqlParameterOf } from "../../cli/words.js";
 import { CLASS_ERROR, ERROR_CODES } from "../../src/errors.js";
 
 describe("words of a command line", () => {
@@ -21,6 +21,18 @@ describe("words of a command line", () => {
     ["007", "007"],
   ])("%s is JSON where it parses as JSON, else a string", (word, value) => {
     expect(argumentOf(word)).toEqual(value);
+  });
+
+  it("name a state of the past by its seq or by a time", () => {
+    const nowMs = new Date("2026-03-02T12:00:00").getTime();
+    expect(pointOf("42", nowMs)).toEqual({ seq: 42 });
+    expect(pointOf("2026-01-31T14:03:20Z", nowMs)).toEqual({ atMs: Date.UTC(2026, 0, 31, 14, 3, 20) });
+    expect(pointOf("2026-01-31 14:03:20", nowMs)).toEqual({ atMs: new Date(2026, 0, 31, 14, 3, 20).getTime() });
+    expect(pointOf("11:59", nowMs)).toEqual({ atMs: nowMs - 60_000 });
+    expect(pointOf("12:00:01", nowMs)).toEqual({ atMs: nowMs + 1_000 - 86_400_000 });
+    for (const word of ["", "-5", "1.5", "soon", "25:00", "12:60", "2026", "2026-13-40", "March 7"]) {
+      if (word !== "2026") expect(() => pointOf(word, nowMs)).toThrow(/neither a seq nor a time/);
+    }
   });
 
   it("are refused where a number would silently become another", () => {

@@ -35,6 +35,7 @@ const settings = fc.record({
   OBJECT_SHIP_BACKOFF_MS: fc.constantFrom(1, 50),
   COMPACT_SEGMENTS_MAX: fc.constantFrom(2, 64),
   COMPACT_BYTES_MIN: fc.constantFrom(0, 65_536),
+  PITR_RETENTION_MS: fc.constantFrom(-1, 0, 1_000),
   SNAPSHOT_INLINE_BYTES_MAX: fc.constantFrom(65_536, 4_194_304),
   SNAPSHOT_PART_BYTES: fc.constant(65_536),
   DELTA_CACHE_BYTES: fc.constantFrom(0, 33_554_432),

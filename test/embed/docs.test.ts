@@ -5,7 +5,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { packageRoot } from "../../cli/package-root.js";
-import { LISTEN_RULES, MOONPORT_RULES } from "../../src/embed/options.js";
+import { FLEET_RULES, LISTEN_RULES, MOONPORT_RULES } from "../../src/embed/options.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 
 const run = promisify(execFile);
@@ -38,4 +38,5 @@ it("the page lists every option", () => {
   };
   expect(listed("| option of `Moonport.open`").sort()).toEqual(Object.keys(MOONPORT_RULES).sort());
   expect(listed("| option of `listen`").sort()).toEqual(Object.keys(LISTEN_RULES).sort());
+  expect(listed("| option of `fleet`").sort()).toEqual(Object.keys(FLEET_RULES).sort());
 });

@@ -1,5 +1,5 @@
 /** Nodes that have nothing but links: over a simulated network in virtual time, or over WebSockets on loopback. */
-import type { Network, PeerAddress } from "../../src/links/contract.js";
+import type { Channel, ChannelEvents, Network, PeerAddress } from "../../src/links/contract.js";
 import { Links, type LinksOptions } from "../../src/links/links.js";
 import { WsNetwork } from "../../src/links/ws-network.js";
 import { resolveSettings, type SettingName, type Settings } from "../../src/settings/settings.js";
@@ -22,6 +22,8 @@ export interface StageNodeOptions extends Partial<LinksOptions> {
 export interface Stage {
   /** A started node of the fleet "test". */
   node(name: string, options?: StageNodeOptions): Promise<StageNode>;
+  /** The network as somebody else sees it. */
+  stranger(name: string): Network;
   /** Lets time pass until it settles. */
   until<T>(promise: Promise<T>): Promise<T>;
   stop(): Promise<void>;
@@ -70,6 +72,10 @@ export class SimulatedStage implements Stage {
     return node;
   }
 
+  stranger(name: string): Network {
+    return this.network.of(name);
+  }
+
   until<T>(promise: Promise<T>): Promise<T> {
     return this.time.until(promise);
   }
@@ -89,6 +95,10 @@ export class RealStage implements Stage {
     return node;
   }
 
+  stranger(): Network {
+    return new WsNetwork({ host: "127.0.0.1", port: 0, settings: settingsWith() });
+  }
+
   until<T>(promise: Promise<T>): Promise<T> {
     return promise;
   }
@@ -96,4 +106,31 @@ export class RealStage implements Stage {
   async stop(): Promise<void> {
     for (const { links } of this.#nodes) await links.stop();
   }
+}
+
+/** A network that tells what is sent and received through it. */
+export function tapped(network: Network, tap: (way: "sent" | "received", message: Uint8Array) => void): Network {
+  const tapChannel = (channel: Channel): Channel => ({
+    send(message) {
+      tap("sent", message);
+      channel.send(message);
+    },
+    get bufferedBytes() {
+      return channel.bufferedBytes;
+    },
+    trust: () => channel.trust(),
+    close: (reason) => channel.close(reason),
+  });
+  const tapEvents = (events: ChannelEvents): ChannelEvents => ({
+    message(message) {
+      tap("received", message);
+      events.message(message);
+    },
+    closed: (reason) => events.closed(reason),
+  });
+  return {
+    connect: async (address, events, timeoutMs) =>
+      tapChannel(await network.connect(address, tapEvents(events), timeoutMs)),
+    listen: (accept) => network.listen((channel) => tapEvents(accept(tapChannel(channel)))),
+  };
 }

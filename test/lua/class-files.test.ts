@@ -154,6 +154,16 @@ describe("a file that is no class is refused with file and line", () => {
       2,
     ],
     [
+      "local A = class 'Auction'\nA.directory = { columns = { key = 'text' }, row = print }\nreturn A",
+      "every row has a key already",
+      2,
+    ],
+    [
+      `local A = class 'Auction'\nA.directory = { columns = { ${manyColumns(65)} }, row = print }\nreturn A`,
+      "64 columns at most",
+      2,
+    ],
+    [
       "local A = class 'Auction'\nA.directory = { columns = { A = 'text' }, row = print }\nreturn A",
       "'A' is no column name",
       2,
@@ -249,3 +259,7 @@ test("a class may be loaded again with another text while the old one lives on",
   expect([run(before, "go"), run(after, "go"), run(before, "go")]).toEqual([1, 2, 1]);
   engine.close();
 });
+
+function manyColumns(count: number): string {
+  return Array.from({ length: count }, (_, n) => `c${n} = 'text'`).join(", ");
+}

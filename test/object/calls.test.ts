@@ -74,7 +74,14 @@ describe("a call is one transaction", () => {
     const node = await start();
     const timers = (await node.call("Ledger/a", "plan")) as PlainValue[];
     expect(timers).toHaveLength(1);
-    expect(await node.time.until(node.node.inspect(node.identity("Ledger/a")))).toMatchObject({ timers: 1, outbox: 1 });
+    const inspect = () => node.time.until(node.node.inspect(node.identity("Ledger/a")));
+    expect(await inspect()).toMatchObject({ timers: 1 });
+    await node.time.advance(6_000);
+    expect(await node.call("Ledger/b", "all")).toEqual(["z"]);
+    expect(await inspect()).toMatchObject({ timers: 1, outbox: 0 });
+    await node.time.advance(600_000);
+    expect(await node.call("Ledger/a", "all")).toEqual(["y"]);
+    expect(await inspect()).toMatchObject({ timers: 0, outbox: 0 });
   });
 
   it("runs a burst in mailbox order, and a throw rolls back its own call alone", async () => {

@@ -1,12 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CallReply } from "../../src/node-api.js";
-import { VirtualNode } from "../support/virtual-node.js";
+import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 
 const Note = `
 local Note = class "Note"
 Note.migrations = { "CREATE TABLE lines (id INTEGER PRIMARY KEY, text TEXT)" }
-Note.directory = { columns = { lines = "integer" }, row = function(self) return { lines = state.sql.one("SELECT count(*) AS n FROM lines").n } end }
 function Note:add(text) state.sql.exec("INSERT INTO lines (text) VALUES (?)", text) emit("added", { text = text }) return text end
 function Note:check(text) if text == "no" then error { code = "refused", message = "no" } end return text end
 function Note:grow(bytes) state.sql.exec("INSERT INTO lines (text) VALUES (?)", ("x"):rep(bytes)) return bytes end
@@ -152,7 +151,7 @@ describe("after a crash", () => {
   });
 
   it("takes one request a flight where segment and manifest cannot land together, and comes back from few", async () => {
-    const node = await start({ bucket: { atomic: false } });
+    const node = await start({ bucket: { atomic: false }, settings: NO_PAST });
     await node.call("Note/a", "add", "first");
     const before = node.bucket.counts();
     for (let n = 0; n < 200; n++) await node.call("Note/a", "add", `line ${n}`);
@@ -304,7 +303,7 @@ describe("ownership", () => {
 describe("history stays bounded", () => {
   for (const atomic of [true, false]) {
     it(`by snapshots, and what they replace leaves the bucket (${atomic ? "atomic" : "one write at a time"})`, async () => {
-      const node = await start({ bucket: { atomic }, settings: { COMPACT_SEGMENTS_MAX: 8 } });
+      const node = await start({ bucket: { atomic }, settings: { ...NO_PAST, COMPACT_SEGMENTS_MAX: 8 } });
       for (let n = 0; n < 50; n++) await node.call("Note/a", "add", `${n}`);
       await node.time.settle();
       const keys = await node.keys("objects/");
@@ -318,7 +317,7 @@ describe("history stays bounded", () => {
   }
 
   it("by merged segments where little changes in much: no snapshot ships the whole again", async () => {
-    const node = await start({ settings: { COMPACT_SEGMENTS_MAX: 8 } });
+    const node = await start({ settings: { ...NO_PAST, COMPACT_SEGMENTS_MAX: 8 } });
     await node.call("Note/a", "grow", 600_000);
     for (let n = 0; n < 60; n++) await node.call("Note/a", "add", `${n}`);
     await node.time.settle();
@@ -348,6 +347,7 @@ describe("history stays bounded", () => {
           const node = await start({
             bucket: { atomic },
             settings: {
+              ...NO_PAST,
               COMPACT_SEGMENTS_MAX: 4,
               COMPACT_BYTES_MIN: 1_000,
               SNAPSHOT_INLINE_BYTES_MAX: 64 * 1024,
@@ -503,7 +503,7 @@ describe("the end of an object", () => {
   });
 
   it("leaves nothing but the tombstone in the bucket", async () => {
-    const node = await start();
+    const node = await start({ settings: NO_PAST });
     await node.call("Note/a", "add", "old");
     await node.call("Note/a", "bye");
     await node.time.settle();
@@ -555,7 +555,7 @@ describe("a failing bucket", () => {
   });
 
   it("of which an object was destroyed meanwhile gets its tombstone in the same way", async () => {
-    const node = await start();
+    const node = await start({ settings: NO_PAST });
     await node.call("Note/a", "add", "1");
     node.bucket.faults.failNext(6, { kind: "refused" }, ["write"]);
     const left = node.start("Note/a", "bye");

@@ -4,7 +4,7 @@ import { identityOf } from "../../src/identity.js";
 import type { SubscribeFrom } from "../../src/realtime/contract.js";
 import { EventSubscription } from "../../src/realtime/event-subscription.js";
 import { Hub } from "../../src/realtime/hub.js";
-import type { Evaluated, LiveSource, StoredEvents } from "../../src/realtime/live-source.js";
+import type { Evaluated, LiveSource, StoredEvents, Watch, Watcher } from "../../src/realtime/live-source.js";
 import { Topic } from "../../src/realtime/topic.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
@@ -21,6 +21,9 @@ const BUFFER = 4;
 class HeldSource implements LiveSource {
   last = 0;
   first = 1;
+  /** False: on another node, whose landings arrive later than they can be read. */
+  isHere = true;
+  watcher: Watcher | undefined;
   readonly reads: { readonly after: number; readonly answer: Deferred<StoredEvents>; readonly stored: StoredEvents }[] =
     [];
 
@@ -35,9 +38,24 @@ class HeldSource implements LiveSource {
     const events = numbers(Math.max(after + 1, this.first), this.last)
       .slice(0, limit)
       .map(eventOf);
-    const read = { after, answer: deferred<StoredEvents>(), stored: { events, first: this.first, last: this.last } };
+    const read = { after, answer: deferred<StoredEvents>(), stored: { ...this.#standing(), events } };
     this.reads.push(read);
     return read.answer.promise;
+  }
+
+  watch(_object: unknown, watcher: Watcher): Watch {
+    this.watcher = watcher;
+    const source = this;
+    return {
+      get isHere() {
+        return source.isHere;
+      },
+      stop() {},
+    };
+  }
+
+  #standing(): Omit<StoredEvents, "events"> {
+    return { first: this.first, last: this.last, exists: this.last > 0 };
   }
 
   async evaluate(): Promise<Evaluated> {
@@ -201,5 +219,79 @@ describe("events that landed without a word", () => {
       [1, 2],
       [1, 2],
     ]);
+  });
+});
+
+describe("an object on another node", () => {
+  beforeEach(() => {
+    source.isHere = false;
+  });
+
+  /** It has been found at the end of its events. */
+  function found(): void {
+    source.watcher?.found({ last: source.last, exists: source.last > 0 });
+  }
+
+  it("may be read before its landings are told: nothing comes twice, and nobody else reads for that", async () => {
+    source.last = 1;
+    const early = join({ kind: "now" });
+    await time.settle();
+    source.answer();
+    await time.settle();
+    found();
+    source.last = 3;
+    const late = join({ kind: "after", number: 0 });
+    await time.settle();
+    source.answer();
+    await time.settle();
+    expect([early.numbers, late.numbers, source.reads]).toEqual([[], [1, 2, 3], []]);
+    land(2, 3);
+    land(4);
+    expect([early.numbers, late.numbers, source.reads]).toEqual([[2, 3, 4], [1, 2, 3, 4], []]);
+  });
+
+  it("is asked by who comes from a number beyond what was told, and by who wants what comes now", async () => {
+    const first = join({ kind: "now" });
+    await time.settle();
+    source.answer();
+    await time.settle();
+    found();
+    source.last = 2;
+    const [ahead, now] = [join({ kind: "after", number: 2 }), join({ kind: "now" })];
+    await time.settle();
+    source.answer();
+    source.answer();
+    await time.settle();
+    land(1, 2);
+    land(3);
+    expect(first.numbers).toEqual([1, 2, 3]);
+    expect([ahead.story, now.story]).toEqual([
+      ["subscribed 2", "event 3 said"],
+      ["subscribed 2", "event 3 said"],
+    ]);
+  });
+
+  it("has its missed events read when it is found again", async () => {
+    const sink = join({ kind: "now" });
+    await time.settle();
+    source.answer();
+    await time.settle();
+    found();
+    source.last = 2;
+    found();
+    await time.settle();
+    expect(source.answer()).toBe(0);
+    await time.settle();
+    expect(sink.numbers).toEqual([1, 2]);
+  });
+
+  it("that ended while nobody was told ends its subscriptions when it is found again", async () => {
+    const sink = join({ kind: "now" });
+    await time.settle();
+    source.answer();
+    await time.settle();
+    land(1);
+    source.watcher?.found({ last: 1, exists: false });
+    expect(sink.story).toEqual(["subscribed 0", "event 1 said", "ended destroyed after 1"]);
   });
 });

@@ -28,6 +28,7 @@ type When = "before" | "within" | "after" | "late";
 
 /** Of which request of the compaction, as the proxy sees it. */
 type Step =
+  | "past"
   | "snapshot"
   | "segment"
   | "create_upload"
@@ -56,9 +57,12 @@ const ANEW = {
   COMPACT_BYTES_MIN: 0,
   COMPACT_SHARE_PERCENT: 10,
   SEGMENT_INLINE_BYTES_MAX: 512,
+  PITR_RETENTION_MS: 0,
 };
+const KEEPING = { ...ANEW, PITR_RETENTION_MS: 86_400_000 };
 const CALL_BYTES = 900_000;
 const PREFIX = "kill";
+const WELL = { damaged: { count: 0 }, unread: { count: 0 } };
 
 const add = (node: NoteNode, key: string): Promise<unknown> => node.call(key, "add", "a line of text");
 const compacted = async (node: NoteNode, key: string): Promise<void> => {
@@ -103,7 +107,7 @@ const kinds: readonly Kind[] = [
   },
   {
     what: "a merged segment",
-    settings: { COMPACT_SEGMENTS_MAX: 4, SEGMENT_INLINE_BYTES_MAX: 2_048 },
+    settings: { COMPACT_SEGMENTS_MAX: 4, SEGMENT_INLINE_BYTES_MAX: 2_048, PITR_RETENTION_MS: 0 },
     prepare: async (node, key) => {
       await node.call(key, "grow", 200_000);
       await compacted(node, key);
@@ -113,6 +117,25 @@ const kinds: readonly Kind[] = [
       ["segment", ["before", "within", "after", "late"]],
       ["manifest", ["before", "after*", "late"]],
       ["delete", ["before", "after"]],
+    ],
+  },
+  {
+    what: "a compaction that keeps what it replaces",
+    settings: KEEPING,
+    prepare: compacted,
+    call: add,
+    steps: [
+      ["past", ["before*", "within", "after", "late*"]],
+      ["manifest", ["before", "after*"]],
+    ],
+  },
+  {
+    what: "the first compaction of an object taken over, which keeps what it replaces",
+    settings: KEEPING,
+    call: add,
+    steps: [
+      ["past", ["before", "after"]],
+      ["list", ["before", "after*"]],
     ],
   },
   {
@@ -215,6 +238,7 @@ class Drill {
       restorable: this.#objects,
       damaged: { count: 0 },
       unread: { count: 0 },
+      past: WELL,
       strays: { count: 0 },
       garbage: { bodies: 0 },
       underWay: 0,
@@ -246,6 +270,7 @@ class Drill {
       objects: this.#objects,
       damaged: { count: 0 },
       unread: { count: 0 },
+      past: WELL,
       strays: { count: 0 },
     });
     await this.#sweepUploads(kill);
@@ -269,6 +294,7 @@ class Drill {
         restorable: this.#objects,
         damaged: { count: 0 },
         unread: { count: 0 },
+        past: WELL,
         garbage: { bodies: 0 },
         underWay: 0,
       });
@@ -333,6 +359,8 @@ function isEnd({ kind }: Pick<Kill, "kind">): boolean {
 
 function isStep({ kind, key }: ProxiedRequest, step: Step): boolean {
   switch (step) {
+    case "past":
+      return kind === "put" && key.includes("/past/");
     case "snapshot":
       return kind === "put" && key.endsWith(".snap");
     case "segment":

@@ -111,7 +111,7 @@ export async function verifiedHere(bucketUrl: string): Promise<VerifyReport> {
   const bucket = openBucketReader(bucketUrl, world, settings);
   await bucket.start();
   try {
-    return await verifyBucket({ bucket, world, settings, scope: { kind: "all" }, jobs: 4 });
+    return await verifyBucket({ bucket, world, settings, scope: { kind: "all" }, past: true, jobs: 4 });
   } finally {
     await bucket.stop();
   }

@@ -357,6 +357,56 @@ describe("the operator's routes", () => {
     expect(await codeOf(ask(open.port, "POST", `/v1/admin/sql/${object}`, boolean))).toBe("bad_value");
   });
 
+  it("list the nodes of the fleet, none of a node that is alone", async () => {
+    expect((await ask(open.port, "GET", "/v1/admin/nodes")).json).toEqual({ nodes: [] });
+    open.node.fleet.push({
+      node: "n1",
+      session: "s",
+      address: "ws://127.0.0.1:1",
+      zone: "z",
+      weight: 1,
+      version: "0.0.0",
+      journal: "j",
+      standing: "live",
+      own: true,
+    });
+    expect((await ask(open.port, "GET", "/v1/admin/nodes")).json).toEqual({ nodes: open.node.fleet });
+  });
+
+  it("takes for a state of the past a seq or a time and nothing else", async () => {
+    const restore = `/v1/admin/restore/${object}`;
+    const fork = `/v1/admin/fork/${object}`;
+    expect((await ask(open.port, "POST", restore, '{"at":{"seq":3},"timers":"drop"}')).json.seq).toBe(5);
+    expect((await ask(open.port, "POST", fork, '{"to":"c/d"}')).json.object).toBe("default/Echo/c/d");
+    expect(open.node.restorations).toEqual([
+      { object: "default/Echo/a/b", restoration: { at: { seq: 3 }, timers: "drop" } },
+      { object: "default/Echo/a/b", restoration: {}, key: "c/d" },
+    ]);
+    const wrong = [
+      "[]",
+      "{}",
+      '{"at":3}',
+      '{"at":{}}',
+      '{"at":{"seq":-1}}',
+      '{"at":{"seq":1.5}}',
+      '{"at":{"seq":"3"}}',
+      '{"at":{"seq":3,"atMs":4}}',
+      '{"at":{"when":3}}',
+      '{"at":{"seq":3},"timers":"maybe"}',
+    ];
+    for (const body of wrong) expect(await codeOf(ask(open.port, "POST", restore, body))).toBe("bad_request");
+    expect(await codeOf(ask(open.port, "POST", restore, '{"at":{"seq":3},"tiemrs":"drop"}'))).toBe("bad_option");
+    expect(await codeOf(ask(open.port, "POST", restore, '{"at":{"seq":3},"to":"x"}'))).toBe("bad_option");
+    expect(await codeOf(ask(open.port, "POST", fork, '{"at":{"seq":3}}'))).toBe("bad_request");
+    expect(await codeOf(ask(open.port, "GET", restore))).toBe("method_not_allowed");
+    const queries = ["?seq=1&atMs=2", "?seq=x", "?atMs=-1"];
+    for (const query of queries) {
+      expect(await codeOf(ask(open.port, "GET", `/v1/admin/export/${object}${query}`))).toBe("bad_request");
+    }
+    expect(await codeOf(ask(open.port, "GET", `/v1/admin/history/${object}?limit=few`))).toBe("bad_request");
+    expect(await codeOf(ask(open.port, "GET", `/v1/admin/history/${object}?seq=1`))).toBe("bad_option");
+  });
+
   it("destroy an object once", async () => {
     const path = `/v1/admin/destroy/${object}`;
     expect((await ask(open.port, "POST", path)).json).toEqual({ destroyed: "default/Echo/a/b" });
@@ -368,6 +418,13 @@ describe("the operator's routes", () => {
     open.node.ready = false;
     const reply = await ask(open.port, "GET", "/readyz");
     expect([reply.status, reply.json.reason]).toEqual([503, "the node is starting"]);
+    open.node.ready = true;
+    const part = { node: "n1", session: "s", address: "ws://127.0.0.1:1", nodes: 3 };
+    open.node.fleetStatus = { ...part, valid: false, whyInvalid: "no renewal was known to land in time" };
+    const fenced = await ask(open.port, "GET", "/readyz");
+    expect([fenced.status, fenced.json.reason]).toEqual([503, expect.stringMatching(/^node_fenced: .*no renewal/)]);
+    open.node.fleetStatus = { ...part, valid: true };
+    expect((await ask(open.port, "GET", "/readyz")).status).toBe(200);
     expect((await ask(open.port, "GET", "/healthz")).status).toBe(200);
   });
 });

@@ -56,6 +56,27 @@ describe("a node behind its HTTP door", () => {
     expect(open.node.destroyed).toEqual([object.id]);
   });
 
+  it("tells and uses an object's past as the node itself does", async () => {
+    expect(await client.history(object)).toEqual(await open.node.history(object));
+    expect((await client.history(object, 7)).eras).toMatchObject([{ states: 7 }]);
+    const restored = await client.restore(object, { at: { atMs: 99 }, timers: "drop" });
+    expect(restored).toEqual({ object: object.id, epoch: 2, seq: 5, fromSeq: 3, fromMs: 7 });
+    const forked = await client.fork(object, { at: { seq: 3 } }, "another/key");
+    expect(forked.object).toBe("default/Echo/another/key");
+    expect(open.node.restorations).toEqual([
+      { object: object.id, restoration: { at: { atMs: 99 }, timers: "drop" } },
+      { object: object.id, restoration: { at: { seq: 3 } }, key: "another/key" },
+    ]);
+    for (const at of [undefined, { seq: 3 }, { atMs: 12 }]) {
+      const { parts, ...rest } = await client.exportDatabase(object, at);
+      const read: Uint8Array[] = [];
+      for await (const part of parts) read.push(part);
+      expect(Buffer.concat(read).toString()).toBe(JSON.stringify(at ?? "now"));
+      expect(rest).toEqual({ seq: 4, atMs: 7, bytes: Buffer.concat(read).length });
+    }
+    expect((await errorOf(client.exportDatabase(object, { seq: 5 }))).code).toBe("not_in_history");
+  });
+
   it("gets a call id with every call, and GET for what must only read", async () => {
     await client.call({ ...say, mustRead: true, args: ["a b&c"] });
     expect(open.node.calls[0]).toMatchObject({ mustRead: true, args: ["a b&c"] });

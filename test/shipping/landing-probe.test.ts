@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BUCKET_OPERATIONS, CHANGING_OPERATIONS } from "../../src/bucket/memory-faults.js";
-import { VirtualNode } from "../support/virtual-node.js";
+import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 
 let virtual: VirtualNode;
 beforeEach(async () => {
-  virtual = await VirtualNode.start({ settings: { HEALTH_INTERVAL_MS: 1_000, HEALTH_LANDED_MS: 5_000 } });
+  virtual = await VirtualNode.start({ settings: { ...NO_PAST, HEALTH_INTERVAL_MS: 1_000, HEALTH_LANDED_MS: 5_000 } });
 });
 afterEach(() => virtual.stop());
 

@@ -162,6 +162,22 @@ describe("failing flights", () => {
     expect(harness.shipper.clean).toBe(true);
   });
 
+  it("waits at least as long as the bucket asks for, within the bound of all pauses", async () => {
+    const harness = new Harness();
+    const { BUCKET_PAUSE_MAX_MS } = resolveSettings();
+    harness.write("w");
+    for (const [flight, askedMs, waitsMs] of [
+      [0, 7_000, 7_000],
+      [1, 3_600_000, BUCKET_PAUSE_MAX_MS],
+    ] as const) {
+      await harness.answer(flight, MoonportError.of("bucket_failed", "slow down", { retryAfterMs: askedMs }));
+      await harness.time.advance(waitsMs - 1);
+      expect(harness.flights).toHaveLength(flight + 1);
+      await harness.time.advance(1);
+      expect(harness.flights).toHaveLength(flight + 2);
+    }
+  });
+
   it("retries the very same load after a failure, with a pause that grows", async () => {
     const harness = new Harness();
     harness.write("write");

@@ -3,7 +3,7 @@
  * the states that were seen remembered as Lowe 2017 does). Operations of unknown outcome may stand anywhere after their
  * beginning, or nowhere.
  */
-import type { Recorded } from "./history.js";
+import type { Ended, Operation, Recorded } from "./history.js";
 
 interface Step {
   readonly one: Recorded;
@@ -14,12 +14,21 @@ interface Step {
 const STATES_MAX = 2_000_000;
 
 export function checkRegister(history: readonly Recorded[]): readonly string[] {
-  return search(history, (state, { operation, ended }) => {
+  // A write that may not have happened, and whose value nobody read, explains nothing: it need not have happened.
+  const read = new Set(history.flatMap(({ operation, ended }) => (isRead(operation, ended) ? [ended.value] : [])));
+  const telling = history.filter(
+    ({ operation, ended }) => ended.kind !== "unknown" || !("value" in operation) || read.has(operation.value),
+  );
+  return search(telling, (state, { operation, ended }) => {
     if (operation.kind === "write" || operation.kind === "fill") return operation.value;
     if (operation.kind === "destroy") return 0;
     if (operation.kind === "read") return ended.kind === "ok" && ended.value !== state ? undefined : state;
     return undefined;
   });
+}
+
+function isRead(operation: Operation, ended: Ended): ended is Extract<Ended, { kind: "ok" }> {
+  return operation.kind === "read" && ended.kind === "ok";
 }
 
 export function checkCounter(history: readonly Recorded[]): readonly string[] {
@@ -52,6 +61,20 @@ function search(
   let firstOpen = 0;
   let furthest = left;
 
+  const goOnWith = (index: number, step: Step, state: number): boolean => {
+    const next = apply(state, step.one);
+    if (next === undefined) return false;
+    const before = firstOpen;
+    taken[index] = true;
+    if (step.mustStand) left--;
+    while (firstOpen < steps.length && taken[firstOpen]) firstOpen++;
+    if (go(next)) return true;
+    firstOpen = before;
+    taken[index] = false;
+    if (step.mustStand) left++;
+    return false;
+  };
+
   const go = (state: number): boolean => {
     if (left === 0) return true;
     const key = `${state}|${firstOpen}|${takenFrom(taken, firstOpen)}`;
@@ -63,21 +86,15 @@ function search(
     for (let index = firstOpen; index < steps.length; index++) {
       if (!taken[index]) bound = Math.min(bound, (steps[index] as Step).endedAt);
     }
-    for (let index = firstOpen; index < steps.length; index++) {
-      const step = steps[index] as Step;
-      // Whatever began after another had to end cannot come before that one.
-      if (step.one.begunAt > bound) break;
-      if (taken[index]) continue;
-      const next = apply(state, step.one);
-      if (next === undefined) continue;
-      const before = firstOpen;
-      taken[index] = true;
-      if (step.mustStand) left--;
-      while (firstOpen < steps.length && taken[firstOpen]) firstOpen++;
-      if (go(next)) return true;
-      firstOpen = before;
-      taken[index] = false;
-      if (step.mustStand) left++;
+    // What must stand comes first: what may or may not is only tried where nothing else fits.
+    for (const mustStand of [true, false]) {
+      for (let index = firstOpen; index < steps.length; index++) {
+        const step = steps[index] as Step;
+        // Whatever began after another had to end cannot come before that one.
+        if (step.one.begunAt > bound) break;
+        if (taken[index] || step.mustStand !== mustStand) continue;
+        if (goOnWith(index, step, state)) return true;
+      }
     }
     return false;
   };

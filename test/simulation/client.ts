@@ -90,7 +90,10 @@ export class SimulatedClient {
     const { fleet, random, hasCallIds } = this.#parts;
     const names = [...fleet.nodes.keys()];
     const node = fleet.node(through ?? (names[random.below(names.length)] as string));
-    if (operation.kind === "destroy") return node.ask(async (api) => (await api.destroy(object), null));
+    if (operation.kind === "destroy") {
+      await node.ask((api) => api.destroy(object));
+      return null;
+    }
     const { value } = await node.call({
       object,
       method: METHODS[operation.kind],

@@ -20,6 +20,7 @@ interface Flags {
   readonly nodes?: number;
   readonly workload?: Workload;
   readonly objects?: number;
+  readonly watchers?: number;
   readonly first?: boolean;
   readonly trace?: boolean;
 }
@@ -31,6 +32,7 @@ const program = new Command("sim")
   .option("--nodes <n>", "nodes; default by seed", whole)
   .option("--objects <n>", "objects; default by seed", whole)
   .option("--workload <name>", `${WORKLOADS.join(", ")}; default by seed`)
+  .option("--watchers <n>", "who watch lists; default by seed", whole)
   .option("--first", "as the first simulations were")
   .option("--trace", "print everything that happens");
 program.parse();
@@ -47,6 +49,7 @@ for (let seed = from; seed <= to; seed++) {
       ...(flags.nodes !== undefined && { nodes: flags.nodes }),
       ...(flags.workload !== undefined && { workload: flags.workload }),
       ...(flags.objects !== undefined && { objects: flags.objects }),
+      ...(flags.watchers !== undefined && { watchers: flags.watchers }),
     },
     isVaried: flags.first !== true,
     ...(flags.trace && { trace: (line: string) => console.log(line) }),

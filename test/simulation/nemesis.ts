@@ -25,6 +25,7 @@ export class Nemesis {
   readonly counts = new Map<FaultKind, number>();
   readonly #parts: NemesisParts;
   #strikes = 0;
+  readonly #stopping = new Set<Promise<void>>();
   #isOver = false;
 
   constructor(parts: NemesisParts) {
@@ -57,6 +58,8 @@ export class Nemesis {
     }
     // Whom a leaping clock made believe that others are dead believes it until they have other sessions.
     if (this.counts.has("clock_leap")) for (const node of fleet.nodes.values()) node.crash();
+    // One that still stops is up until it has.
+    await Promise.all(this.#stopping);
     await Promise.all([...fleet.nodes.values()].map((node) => this.#bringUp(node)));
   }
 
@@ -137,10 +140,12 @@ export class Nemesis {
       case "bucket_slow": {
         // First answers take their time, then perhaps nothing gets through any more.
         const answers = faults.hold(BUCKET_OPERATIONS, "after");
+        const slowMs = random.below(1_500);
         const goneMs = random.fraction() < 0.5 ? random.below(3_000) : 0;
-        return this.#later(random.below(1_500), () => {
-          const requests = faults.hold();
+        return this.#later(slowMs, () => {
           answers.release();
+          if (this.#isOver || goneMs === 0) return;
+          const requests = faults.hold();
           this.#later(goneMs, () => requests.release());
         });
       }
@@ -156,9 +161,18 @@ export class Nemesis {
         return;
       case "stop":
         if (!node.isUp) return;
-        void node.stop().catch(() => {});
+        this.#stop(node);
         return this.#later(random.below(3_000), () => this.#start(node));
     }
+  }
+
+  #stop(node: SimulatedNode): void {
+    const stopping: Promise<void> = node.stop().then(
+      () => {},
+      () => {},
+    );
+    this.#stopping.add(stopping);
+    void stopping.then(() => this.#stopping.delete(stopping));
   }
 
   #crash(node: SimulatedNode, random: SeededRandom, how: { readonly power?: boolean; readonly disk?: boolean }): void {

@@ -38,6 +38,8 @@ export interface Plan {
   readonly workload: Workload;
   readonly objects: number;
   readonly clients: number;
+  /** Who watch lists, if there are any. */
+  readonly watchers: number;
   /** Of virtual time, in which things go wrong. */
   readonly stormMs: number;
   /** Kinds without a weight do not happen. */
@@ -85,8 +87,17 @@ const SETTINGS = {
 const { clock_leap: CLOCK_LEAP, ...SANE_FAULTS } = FAULT_WEIGHTS;
 const { bucket_slow: _, disk_lost: __, ...FIRST_FAULTS } = SANE_FAULTS;
 
+const WATCH_SETTINGS = {
+  // So that no watcher has to hear of a gap, whatever the wall clock does.
+  EVENT_RETENTION_MS: 86_400_000,
+  // Whoever comes back reads several pages.
+  EVENT_PAGE_MAX: 8,
+  EVENT_BUFFER_MAX: 4,
+};
+
 const UNVARIED = {
   clients: 5,
+  watchers: 0,
   stormMs: 12_000,
   faults: FIRST_FAULTS,
   strikeMs: 1_500,
@@ -136,7 +147,6 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
     faults: doClocksLeap ? { ...kinds, clock_leap: CLOCK_LEAP } : kinds,
     readShare: doClocksLeap ? 0 : 0.3,
     destroyShare: mayDestroy ? 0.1 : 0,
-    fillShare: chance(0.15) ? 0.02 : 0,
     strikeMs: pick(500, 1_500, 1_500),
     resume: pick("in_order", "arrivals"),
     diskSyncMs: pick(0.5, 0.5, 5, 25),
@@ -145,7 +155,10 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
       COVER_MS: pick(300, 300, 2_000),
       ...(chance(0.3) && { JOURNAL_OBJECTS_MAX: pick(1, 2) }),
       ...(chance(0.2) && { NODE_CLAIMS_MAX: 1 }),
+      ...WATCH_SETTINGS,
     },
+    watchers: pick(0, 9, 9),
+    fillShare: chance(0.15) ? 0.02 : 0,
   };
 }
 

@@ -5,12 +5,11 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import type { AppSource } from "../../src/app-source.js";
-import { readAppSource } from "../../src/app-source.js";
+import { appIn } from "../../src/simulation/app-in.js";
 import { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { Logger } from "../../src/world/logger.js";
-import { RealFolder } from "../../src/world/real-folder.js";
 import { sleep } from "../../src/world/world.js";
 import { checkEvents } from "./check-events.js";
 import { checkList } from "./check-list.js";
@@ -22,6 +21,7 @@ import { Landings } from "./landings.js";
 import { Nemesis } from "./nemesis.js";
 import { type FaultKind, type Plan, planOf } from "./plan.js";
 import { type Restored, restored } from "./restored.js";
+import { Watchers } from "./watchers.js";
 
 export interface SimulationOptions {
   readonly seed: number;
@@ -103,7 +103,7 @@ class Simulation {
     this.#plan = planOf(seed, plan, isVaried);
     this.#trace = trace;
     this.#objects = Array.from({ length: this.#plan.objects }, (_, index) => `${this.#className(index)}/k${index}`);
-    app ??= readAppSource("default", new RealFolder(APP));
+    app ??= appIn(APP);
     this.#landings = new Landings(
       () => this.#fleet,
       () => this.#diskLosses,
@@ -148,16 +148,32 @@ class Simulation {
     await Promise.all([...nodes.values()].map((node) => node.start()));
     const untilMs = time.nowMs + stormMs;
     const working = Array.from({ length: clients }, (_, client) => this.#client(client, untilMs));
+    const watchers = this.#newWatchers();
     await this.#nemesis.run(untilMs);
+    watchers?.stay();
     this.#tell("calm");
     await this.#nemesis.heal();
     await Promise.all(working);
     await sleep(this.#world, CALM_MS);
     const stuck = await this.#lastReadings();
-    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults];
+    const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
+    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
     return [...(await this.#stopAll()), ...(await this.#checkBucket())];
+  }
+
+  #newWatchers(): Watchers | undefined {
+    const lists = this.#objects.filter((object) => object.startsWith("List/"));
+    if (this.#plan.watchers === 0 || lists.length === 0) return undefined;
+    return new Watchers({
+      fleet: this.#fleet,
+      world: this.#world,
+      random: new SeededRandom(this.#seed * 211 + 3),
+      objects: lists,
+      count: this.#plan.watchers,
+      tell: (what) => this.#tell(what),
+    });
   }
 
   async #client(client: number, untilMs: number): Promise<void> {

@@ -130,7 +130,15 @@ describe("timers", () => {
 });
 
 describe("the outbox", () => {
-  const message = { id: "m1", className: "Chat", key: "lobby", method: "say", args: ["hi"], dueMs: 5 };
+  const message = {
+    id: "m1",
+    className: "Chat",
+    key: "lobby",
+    method: "say",
+    args: ["hi"],
+    dueMs: 5,
+    isDelayed: false,
+  };
 
   test("keeps messages in the order they were sent until they are removed", () => {
     const file = new ObjectFile();
@@ -177,12 +185,12 @@ describe("the directory row", () => {
     const file = new ObjectFile();
     const { database, tables } = file;
     expect(tables.directoryRow.get()).toEqual({ seq: 0 });
-    file.call(() => expect(tables.directoryRow.save({ top: 1 }, 5)).toBe(true));
+    file.call(() => expect(tables.directoryRow.save({ top: 1 }, 5, "shape")).toBe(true));
     database.begin();
     const mark = database.writeMark;
-    expect(tables.directoryRow.save({ top: 1 }, 6)).toBe(false);
+    expect(tables.directoryRow.save({ top: 1 }, 6, "shape")).toBe(false);
     expect(database.wroteSince(mark)).toBe(false);
-    expect(tables.directoryRow.save({ top: 2 }, 7)).toBe(true);
+    expect(tables.directoryRow.save({ top: 2 }, 7, "shape")).toBe(true);
     database.commit();
     file.reopen();
     expect(file.tables.directoryRow.get()).toEqual({ row: { top: 2 }, seq: 7 });
@@ -190,9 +198,9 @@ describe("the directory row", () => {
 
   test("survives failures of its derivation, which leave a mark until one succeeds", () => {
     const file = new ObjectFile();
-    file.call(() => file.tables.directoryRow.save({ top: 1 }, 5));
-    file.call(() => file.tables.directoryRow.fail("row threw", 1_000));
-    file.call(() => file.tables.directoryRow.fail("row ran too long", 2_000));
+    file.call(() => file.tables.directoryRow.save({ top: 1 }, 5, "shape"));
+    file.call(() => file.tables.directoryRow.fail("row threw", 6, 1_000));
+    file.call(() => file.tables.directoryRow.fail("row ran too long", 6, 2_000));
     file.reopen();
     expect(file.tables.directoryRow.get()).toEqual({
       row: { top: 1 },
@@ -200,13 +208,13 @@ describe("the directory row", () => {
       staleSinceMs: 1_000,
       failure: "row ran too long",
     });
-    file.call(() => expect(file.tables.directoryRow.save({ top: 1 }, 8)).toBe(false));
+    file.call(() => expect(file.tables.directoryRow.save({ top: 1 }, 8, "shape")).toBe(false));
     expect(file.tables.directoryRow.get()).toEqual({ row: { top: 1 }, seq: 5 });
   });
 
   test("may fail before there was ever a good one, and may be taken away", () => {
     const file = new ObjectFile();
-    file.call(() => file.tables.directoryRow.fail("row threw", 1_000));
+    file.call(() => file.tables.directoryRow.fail("row threw", 6, 1_000));
     file.reopen();
     expect(file.tables.directoryRow.get()).toEqual({ seq: 0, staleSinceMs: 1_000, failure: "row threw" });
     file.call(() => file.tables.directoryRow.clear());
@@ -216,10 +224,10 @@ describe("the directory row", () => {
 
   test("goes back with the call that wrote it", () => {
     const file = new ObjectFile();
-    file.call(() => file.tables.directoryRow.save({ top: 1 }, 1));
+    file.call(() => file.tables.directoryRow.save({ top: 1 }, 1, "shape"));
     file.database.begin();
     file.database.savepoint();
-    file.tables.directoryRow.save({ top: 2 }, 2);
+    file.tables.directoryRow.save({ top: 2 }, 2, "shape");
     file.database.rollbackTo();
     expect(file.tables.directoryRow.get()).toEqual({ row: { top: 1 }, seq: 1 });
     file.database.commit();
@@ -228,7 +236,9 @@ describe("the directory row", () => {
   test("beyond DIRECTORY_ROW_BYTES_MAX is refused", () => {
     const file = new ObjectFile({ DIRECTORY_ROW_BYTES_MAX: 256 });
     file.call(() =>
-      expect(errorOf(() => file.tables.directoryRow.save({ text: "x".repeat(300) }, 1)).code).toBe("too_large"),
+      expect(errorOf(() => file.tables.directoryRow.save({ text: "x".repeat(300) }, 1, "shape")).code).toBe(
+        "too_large",
+      ),
     );
   });
 });

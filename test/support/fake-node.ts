@@ -2,16 +2,27 @@
  * A node without objects, for what a door does by itself: limits, mapping of errors, encoding. It records each call and
  * answers with what the test says; without a word it echoes the arguments.
  */
+import type { DelayApi, ObjectTimers, SendRequest } from "../../src/delay/contract.js";
 import { MoonportError } from "../../src/errors.js";
 import type { ObjectIdentity } from "../../src/identity.js";
 import type {
   CallReply,
   CallRequest,
   ClassInfo,
+  DirectoryStatus,
+  ExportedDatabase,
+  FindRequest,
+  FleetStatus,
+  FoundPage,
   Inspection,
   NodeApi,
+  NodeInfo,
   NodeStatus,
+  ObjectHistory,
+  PointInTime,
   QuarantineEntry,
+  Restoration,
+  Restored,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -21,6 +32,7 @@ import type { PlainValue, SqlRows, SqlValue } from "../../src/values.js";
 export class FakeNode implements NodeApi {
   readonly calls: CallRequest[] = [];
   readonly unitRequests: UnitRequest[] = [];
+  readonly finds: FindRequest[] = [];
   unitAnswer: (request: UnitRequest) => Promise<UnitResponse> | UnitResponse = () => ({
     status: 200,
     headers: { "content-type": "application/json; charset=utf-8" },
@@ -28,7 +40,32 @@ export class FakeNode implements NodeApi {
   });
   readonly stores = new Map<string, Map<string, PlainValue>>();
   readonly destroyed: string[] = [];
+  readonly restorations: {
+    readonly object: string;
+    readonly restoration: Partial<Restoration>;
+    readonly key?: string;
+  }[] = [];
   quarantined: QuarantineEntry[] = [];
+  readonly sent: SendRequest[] = [];
+  readonly delay: DelayApi = {
+    send: async (request) => {
+      this.sent.push(request);
+      return { id: request.id ?? "made" };
+    },
+    list: async () => [],
+    get: async () => undefined,
+    cancel: async () => "unknown",
+    move: async () => "unknown",
+    retry: async () => false,
+    log: async () => [],
+    tallies: async () => [],
+  };
+
+  async timers(): Promise<ObjectTimers> {
+    return { timers: [], runs: [] };
+  }
+  fleet: NodeInfo[] = [];
+  fleetStatus: FleetStatus | undefined;
   ready = true;
   writesLand = true;
   answer: (request: CallRequest) => Promise<CallReply> | CallReply = ({ args }) => ({ value: [...args] });
@@ -75,9 +112,49 @@ export class FakeNode implements NodeApi {
     this.destroyed.push(object.id);
   }
 
+  async history(object: ObjectIdentity, limit = 100): Promise<ObjectHistory> {
+    const era = { epoch: 1, fromSeq: 1, toSeq: 4, states: limit, destroyed: false };
+    return { object: object.id, retentionMs: 5, seq: 4, destroyed: false, from: { seq: 1, atMs: 7 }, eras: [era] };
+  }
+
+  async restore(object: ObjectIdentity, restoration: Restoration): Promise<Restored> {
+    this.restorations.push({ object: object.id, restoration });
+    return { object: object.id, epoch: 2, seq: 5, fromSeq: 3, fromMs: 7 };
+  }
+
+  async fork(object: ObjectIdentity, restoration: Partial<Restoration>, key: string): Promise<Restored> {
+    this.restorations.push({ object: object.id, restoration, key });
+    return { object: `${object.app}/${object.className}/${key}`, epoch: 1, seq: 1, fromSeq: 3 };
+  }
+
+  async exportDatabase(_object: ObjectIdentity, at?: PointInTime): Promise<ExportedDatabase> {
+    if (at !== undefined && "seq" in at && at.seq > 4) throw MoonportError.of("not_in_history", "it is yet to come");
+    const text = JSON.stringify(at ?? "now");
+    const parts = [...text].map((sign) => Buffer.from(sign));
+    const source = (async function* () {
+      yield* parts;
+    })();
+    return { seq: 4, atMs: 7, bytes: text.length, parts: source };
+  }
+
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
     this.unitRequests.push(request);
     return await this.unitAnswer(request);
+  }
+
+  async find(request: FindRequest): Promise<FoundPage> {
+    this.finds.push(request);
+    return { rows: [{ key: "lot-42", row: { top: 25 } }], after: "AbC", count: 1 };
+  }
+
+  async directory(app: string, className: string): Promise<DirectoryStatus> {
+    const counts = { rows: 1, current: 1, stale: 0, complete: true, waiting: 0, lagMs: 0 };
+    return { app, className, columns: { top: "integer" }, index: [], ...counts };
+  }
+
+  async rebuildDirectory(app: string, className: string): Promise<DirectoryStatus> {
+    const walk = { why: "rebuild", state: "running", objects: 0, failed: 0, progress: 0 } as const;
+    return { ...(await this.directory(app, className)), walk };
   }
 
   async units(): Promise<readonly UnitInfo[]> {
@@ -98,6 +175,10 @@ export class FakeNode implements NodeApi {
     return this.quarantined.length < known;
   }
 
+  async nodes(): Promise<readonly NodeInfo[]> {
+    return this.fleet;
+  }
+
   async status(): Promise<NodeStatus> {
     return {
       version: "0.0.0",
@@ -112,6 +193,7 @@ export class FakeNode implements NodeApi {
       watchedObjects: 0,
       classes: 1,
       classErrors: [],
+      ...(this.fleetStatus && { fleet: this.fleetStatus }),
     };
   }
 }

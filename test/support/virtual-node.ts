@@ -16,6 +16,9 @@ import type { Logger } from "../../src/world/logger.js";
 import { RealFolder } from "../../src/world/real-folder.js";
 import { temporaryFolder } from "./temporary-folder.js";
 
+/** Settings under which what a compaction replaces is deleted at once. */
+export const NO_PAST = { PITR_RETENTION_MS: 0 };
+
 export interface VirtualNodeOptions {
   readonly settings?: Readonly<Record<string, number>>;
   readonly bucket?: MemoryBucketOptions;
@@ -72,13 +75,14 @@ export class VirtualNode {
     return sibling;
   }
 
-  async open(apps: readonly AppSource[] = [this.#app()]): Promise<void> {
+  /** @param settings in place of those it was started with */
+  async open(apps: readonly AppSource[] = [this.#app()], settings = this.#options.settings): Promise<void> {
     const opening = MoonportNode.open({
       world: { ...this.world, descriptorsMax: this.#options.descriptorsMax },
       bucket: lastingBucket(this.bucket),
       apps,
       // Probing writes would use up what tests plan for the bucket's next requests.
-      settings: resolveSettings({ HEALTH_INTERVAL_MS: 0, ...this.#options.settings }),
+      settings: resolveSettings({ HEALTH_INTERVAL_MS: 0, ...settings }),
       onClassError: this.#options.onClassError ?? "refuse",
       observer: (observation) => void this.observations.push(observation),
       ...(this.#options.native !== undefined && { native: this.#options.native }),

@@ -1,7 +1,7 @@
 /**
- * A node dies at a request of a compaction: before it leaves, after it took effect but before its answer, or so that it takes
+ * A node dies at a request of a compaction, or of a restore in place: before it leaves, after it took effect but before its answer, or so that it takes
  * effect only when the next node owns the object. Nothing acknowledged is lost, everything can be restored, and one compaction
- * later nothing is left over.
+ * later, or the first after retention, nothing is left over.
  *
  * Each kind of compaction is rehearsed once to see which requests it makes; then the same calls are played again for each of
  * them.
@@ -14,6 +14,8 @@ import { MoonportNode } from "../../src/node.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { ObjectKeys } from "../../src/shipping/layout.js";
 import { decodeManifest, type Manifest } from "../../src/shipping/manifest.js";
+import { MARGIN_MS, pastIn } from "../../src/shipping/retention.js";
+import { bodyKeysOf } from "../../src/shipping/sweep.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { PlainValue } from "../../src/values.js";
@@ -89,6 +91,11 @@ class Line {
   }
 }
 
+interface Kind {
+  readonly atomic: boolean;
+  readonly retentionMs: number;
+}
+
 interface Scenario {
   readonly what: string;
   readonly settings: Readonly<Record<string, number>>;
@@ -101,12 +108,15 @@ interface Scenario {
   readonly isTakenOver?: boolean;
   /** The last call destroys the object. */
   readonly isEnd?: boolean;
+  /** In place of the last call the object becomes what it was. */
+  readonly isRestore?: boolean;
   /** What it leaves of the history before, or the rehearsal was in vain. */
   readonly keeps: "nothing" | "the snapshot";
   readonly operations: readonly string[];
 }
 
 const EACH = [true, false];
+const RETENTION_MS = 600_000;
 /** Beside the manifest, also where the bucket could take them in it. */
 const BESIDE = { SEGMENT_INLINE_BYTES_MAX: 0, COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 };
 /** Anew as soon as the segments weigh a tenth of the database. */
@@ -170,6 +180,16 @@ const scenarios: readonly Scenario[] = [
     keeps: "nothing",
     operations: ["write", "delete"],
   },
+  {
+    what: "a restore in place",
+    settings: BESIDE,
+    atomic: EACH,
+    growth: [],
+    compactionsBefore: 1,
+    isRestore: true,
+    keeps: "nothing",
+    operations: ["write", "list", "read_stream", "get", "write", "list", "delete"],
+  },
 ];
 
 const object = identityOf("default", "Note", "a");
@@ -180,21 +200,23 @@ class Play {
   readonly time = new VirtualTime();
   readonly bucket: MemoryBucket;
   readonly #scenario: Scenario;
+  readonly #retentionMs: number;
   #world: VirtualWorld;
   #node!: MoonportNode;
   line!: Line;
   /** Lines of the object as calls were answered; undefined: it was destroyed. */
   acknowledged: string[] | undefined = [];
 
-  private constructor(scenario: Scenario, atomic: boolean) {
+  private constructor(scenario: Scenario, { atomic, retentionMs }: Kind) {
     this.#scenario = scenario;
+    this.#retentionMs = retentionMs;
     this.#world = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed: 1 });
     const cloud = new VirtualWorld({ time: this.time, root: "/nonexistent", seed: 2 });
     this.bucket = new MemoryBucket(cloud, { atomic, latencyMs: 2 });
   }
 
-  static async begin(scenario: Scenario, atomic: boolean): Promise<Play> {
-    const play = new Play(scenario, atomic);
+  static async begin(scenario: Scenario, kind: Kind): Promise<Play> {
+    const play = new Play(scenario, kind);
     played.push(play);
     await play.bucket.start();
     await play.open();
@@ -208,7 +230,11 @@ class Play {
       world: this.#world,
       bucket: line.bucket,
       apps: [appOf({ Note })],
-      settings: resolveSettings({ HEALTH_INTERVAL_MS: 0, ...this.#scenario.settings }),
+      settings: resolveSettings({
+        HEALTH_INTERVAL_MS: 0,
+        PITR_RETENTION_MS: this.#retentionMs,
+        ...this.#scenario.settings,
+      }),
       onClassError: "refuse",
       observer: () => {},
     });
@@ -229,12 +255,18 @@ class Play {
 
   /** @returns whether it was answered before the line was cut */
   async call(method: string, ...args: PlainValue[]): Promise<boolean> {
+    return await this.#answered(this.#node.call({ object, method, args, caller: { kind: "client" } }));
+  }
+
+  async #answered(answer: Promise<unknown>): Promise<boolean> {
     let isAnswered = false;
     const { line } = this;
-    const call = this.#node.call({ object, method, args, caller: { kind: "client" } }).then(() => {
-      isAnswered = true;
-    });
-    call.catch(() => {});
+    answer.then(
+      () => {
+        isAnswered = true;
+      },
+      () => {},
+    );
     while (!isAnswered && !line.isCut) await this.time.advance(1);
     // An answer that was on its way when the line was cut is heard.
     await this.time.settle();
@@ -251,6 +283,15 @@ class Play {
     if (await this.call("bye")) this.acknowledged = undefined;
   }
 
+  /** To the oldest state that the manifest names. @returns how many lines it had */
+  async restore(): Promise<number> {
+    const { snapshot, segments } = this.standing() ?? { segments: [] };
+    const seq = snapshot?.seq ?? segments[0]?.toSeq ?? 0;
+    const isAnswered = await this.#answered(this.#node.restore(object, { at: { seq } }));
+    if (isAnswered) this.acknowledged = this.acknowledged?.slice(0, seq);
+    return seq;
+  }
+
   async lines(): Promise<PlainValue> {
     const read = { object, method: "all", args: [], caller: { kind: "client" } } as const;
     return (await this.time.until(this.#node.call(read))).value;
@@ -261,10 +302,25 @@ class Play {
     return found && decodeManifest(object.id, found.bytes);
   }
 
+  /** Keys that neither the manifest nor a past one inside retention accounts for. */
+  unneeded(): readonly string[] {
+    const stored = this.bucket.contents.list(keys.prefix, undefined, Number.MAX_SAFE_INTEGER).keys;
+    const past = pastIn(stored).filter(({ untilMs }) => untilMs >= this.#world.clock.wallMs() - RETENTION_MS);
+    const manifests = [keys.manifest, ...past.map(({ key }) => key)];
+    const needed = new Set(manifests);
+    for (const manifest of manifests) {
+      const bytes = this.bucket.contents.get(manifest)?.bytes ?? new Uint8Array();
+      for (const key of bodyKeysOf(keys, decodeManifest(object.id, bytes))) needed.add(key);
+    }
+    return stored.filter((key) => !needed.has(key));
+  }
+
   async verified(): Promise<VerifyReport> {
     const world = new VirtualWorld({ time: this.time, root: temporaryFolder(), seed: 3 });
     const settings = resolveSettings();
-    return this.time.until(verifyBucket({ bucket: this.bucket, world, settings, scope: { kind: "all" }, jobs: 1 }));
+    return this.time.until(
+      verifyBucket({ bucket: this.bucket, world, settings, scope: { kind: "all" }, past: true, jobs: 1 }),
+    );
   }
 }
 
@@ -298,19 +354,23 @@ async function prepare(play: Play, { isTakenOver = false }: Scenario, calls: num
   await play.open();
 }
 
-async function compact(play: Play, { isEnd = false }: Scenario, calls: number): Promise<void> {
+/** @returns of a restore how many lines it leaves */
+async function compact(play: Play, { isEnd = false, isRestore = false }: Scenario, calls: number): Promise<number> {
+  if (isRestore) return await play.restore();
   if (isEnd) await play.destroy();
   else await play.add(calls);
+  return Number.POSITIVE_INFINITY;
 }
 
 /** How many calls come before the one that compacts, and which requests that one makes. */
-async function rehearse(scenario: Scenario, atomic: boolean): Promise<{ calls: number; requests: Request[] }> {
-  const { compactionsBefore, isEnd = false, keeps } = scenario;
-  const first = await Play.begin(scenario, atomic);
-  const calls = isEnd
-    ? (await untilCompacted(first, compactionsBefore)) + 1
-    : (await untilCompacted(first, compactionsBefore + 1)) - 1;
-  const again = await Play.begin(scenario, atomic);
+async function rehearse(scenario: Scenario, kind: Kind): Promise<{ calls: number; requests: Request[] }> {
+  const { compactionsBefore, isEnd = false, isRestore = false, keeps } = scenario;
+  const first = await Play.begin(scenario, kind);
+  const calls =
+    isEnd || isRestore
+      ? (await untilCompacted(first, compactionsBefore)) + 1
+      : (await untilCompacted(first, compactionsBefore + 1)) - 1;
+  const again = await Play.begin(scenario, kind);
   await prepare(again, scenario, calls);
   await again.time.advance(100);
   const before = again.standing();
@@ -323,19 +383,25 @@ async function rehearse(scenario: Scenario, atomic: boolean): Promise<{ calls: n
 }
 
 const kinds = scenarios.flatMap((scenario) =>
-  scenario.atomic.map((atomic) => [scenario.what, atomic ? "an atomic" : "another", scenario, atomic] as const),
+  scenario.atomic.flatMap((atomic) =>
+    [0, RETENTION_MS].map((retentionMs) => {
+      const how = `${atomic ? "an atomic" : "another"} bucket ${retentionMs === 0 ? "without" : "with"} retention`;
+      return [scenario.what, how, scenario, { atomic, retentionMs }] as const;
+    }),
+  ),
 );
 
-describe.each(kinds)("%s, on %s bucket", (_what, _kind, scenario, atomic) => {
+describe.each(kinds)("%s, on %s", (_what, _how, scenario, kind) => {
   it("may be cut off at any of its requests", async () => {
-    const { calls, requests } = await rehearse(scenario, atomic);
+    const { calls, requests } = await rehearse(scenario, kind);
     const operations = requests.map(({ operation }) => operation);
     // A body beside the manifest is a write of its own where the two cannot land together.
-    expect(operations.filter((operation, index) => operation !== operations[index - 1])).toEqual(scenario.operations);
+    const expected = kind.retentionMs === 0 ? scenario.operations : keeping(scenario);
+    expect(operations.filter((operation, index) => operation !== operations[index - 1])).toEqual(expected);
     for (const [index, { operation, changes }] of requests.entries()) {
       const ends: readonly HowItEnds[] = changes ? ["unsent", "unheard", "late", "later"] : ["unsent", "unheard"];
       for (const how of ends) {
-        await cutOff(scenario, atomic, calls, index + 1, how).catch((cause: unknown) => {
+        await cutOff(scenario, kind, calls, index + 1, how).catch((cause: unknown) => {
           throw new Error(`cut at request ${index + 1} of ${requests.length} (${operation}), ${how}`, { cause });
         });
       }
@@ -343,19 +409,19 @@ describe.each(kinds)("%s, on %s bucket", (_what, _kind, scenario, atomic) => {
   });
 });
 
-async function cutOff(
-  scenario: Scenario,
-  atomic: boolean,
-  calls: number,
-  request: number,
-  how: HowItEnds,
-): Promise<void> {
-  const play = await Play.begin(scenario, atomic);
+/** With retention nothing is deleted yet; a sweep looks at the oldest past manifest. */
+function keeping({ operations }: Scenario): readonly string[] {
+  const rest = operations.filter((operation) => operation !== "delete");
+  return operations.includes("list") ? [...rest, "get"] : rest;
+}
+
+async function cutOff(scenario: Scenario, kind: Kind, calls: number, request: number, how: HowItEnds): Promise<void> {
+  const play = await Play.begin(scenario, kind);
   await prepare(play, scenario, calls);
   await play.time.advance(100);
   const acknowledgedBefore = play.acknowledged;
   play.line.cutAt(request, how);
-  await compact(play, scenario, calls);
+  const restored = await compact(play, scenario, calls);
   await play.time.advance(100);
   expect(play.line.isCut).toBe(true);
   const { acknowledged } = play;
@@ -366,15 +432,19 @@ async function cutOff(
   await play.open();
   const lines = (await play.lines()) as string[];
   if (acknowledged === undefined) expect(lines).toEqual([]);
-  else expect(possible(scenario, acknowledged, acknowledgedBefore, lines)).toContainEqual(lines);
+  else if (scenario.isRestore === true) {
+    expect([acknowledged, acknowledged.slice(0, restored)]).toContainEqual(lines);
+  } else expect(possible(scenario, acknowledged, acknowledgedBefore, lines)).toContainEqual(lines);
   // To read it, the next node has claimed it.
   if (late !== undefined && how === "late") await play.time.until(late());
   await play.add(calls + 1);
   if (late !== undefined && how === "later") await play.time.until(late());
   expect(await play.verified()).toMatchObject({ objects: 1, restorable: 1, damaged: { count: 0 } });
 
+  if (kind.retentionMs > 0) await play.time.advance(RETENTION_MS + MARGIN_MS);
   await untilCompacted(play, 1, calls + 2);
   await play.time.advance(100);
+  if (kind.retentionMs > 0) expect(play.unneeded()).toEqual([]);
   const { garbage, ...rest } = await play.verified();
   const { garbage: none, ...well } = wellWith({ restorable: 1 });
   expect(rest).toEqual(well);

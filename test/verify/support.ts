@@ -42,7 +42,15 @@ export async function verified(node: VirtualNode, how: HowToVerify = {}): Promis
 
 export function verifying(node: VirtualNode, world: VirtualWorld, how: HowToVerify = {}): Promise<VerifyReport> {
   const bucket: BucketReader = node.bucket;
-  return verifyBucket({ bucket, settings: resolveSettings(), scope: { kind: "all" }, jobs: 4, ...how, world });
+  return verifyBucket({
+    bucket,
+    settings: resolveSettings(),
+    scope: { kind: "all" },
+    past: true,
+    jobs: 4,
+    ...how,
+    world,
+  });
 }
 
 /** What a report says of a bucket in which nothing is wrong and nothing left over. */
@@ -57,6 +65,7 @@ export function wellWith(
     ...counts,
     damaged: none,
     unread: none,
+    past: { restorable: expect.any(Number), damaged: none, unread: none },
     databaseBytes: expect.any(Number),
     garbage: { bodies: 0, bytes: 0, objects: none },
     underWay: 0,

@@ -7,13 +7,14 @@ import { MoonportError } from "../../src/errors.js";
 import { identityOf } from "../../src/identity.js";
 import { ObjectKeys } from "../../src/shipping/layout.js";
 import type { Manifest } from "../../src/shipping/manifest.js";
+import { bodyKeysOf } from "../../src/shipping/sweep.js";
 import { PageLedger } from "../../src/shipping/wal/page-identity.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { Progress } from "../../src/verify/verify-bucket.js";
 import { walk } from "../../src/verify/walk.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
-import { VirtualNode } from "../support/virtual-node.js";
+import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 import { keysOf, Note, put, rewrite, standing, verified, verifying, wellWith } from "./support.js";
 
 const start = (more: Parameters<typeof VirtualNode.start>[0] = {}): Promise<VirtualNode> =>
@@ -31,6 +32,29 @@ async function adds(node: VirtualNode, target: string, count: number): Promise<v
 
 async function grows(node: VirtualNode, target: string): Promise<void> {
   for (let bytes = 0; bytes < LARGE_BYTES; bytes += CALL_BYTES) await node.call(target, "grow", CALL_BYTES);
+}
+
+function interrupted(
+  bucket: BucketReader,
+  times: number,
+  isMeant: (key: string) => boolean,
+  happen: () => Promise<unknown>,
+): BucketReader {
+  let left = times;
+  const interrupt = async (key: string): Promise<void> => {
+    if (left > 0 && isMeant(key)) {
+      left--;
+      await happen();
+    }
+  };
+  return {
+    name: bucket.name,
+    start: async () => {},
+    stop: async () => {},
+    list: (prefix, options) => bucket.list(prefix, options),
+    get: (key) => interrupt(key).then(() => bucket.get(key)),
+    readStream: (key) => interrupt(key).then(() => bucket.readStream(key)),
+  };
 }
 
 function flipMiddle(bytes: Uint8Array): Uint8Array {
@@ -239,34 +263,11 @@ describe("damage is named with its key and its reason", () => {
 
 describe("beside a node at work", () => {
   /** Lets something happen before one kind of key is read, so often. */
-  function interrupted(
-    bucket: BucketReader,
-    times: number,
-    isMeant: (key: string) => boolean,
-    happen: () => Promise<unknown>,
-  ): BucketReader {
-    let left = times;
-    const interrupt = async (key: string): Promise<void> => {
-      if (left > 0 && isMeant(key)) {
-        left--;
-        await happen();
-      }
-    };
-    return {
-      name: bucket.name,
-      start: async () => {},
-      stop: async () => {},
-      list: (prefix, options) => bucket.list(prefix, options),
-      get: (key) => interrupt(key).then(() => bucket.get(key)),
-      readStream: (key) => interrupt(key).then(() => bucket.readStream(key)),
-    };
-  }
-
   it.each([
     ["a body", /\.(seg|snap)$/],
     ["a snapshot", /\.snap$/],
   ])("an object that is compacted before %s is read is read again, and well", async (_what, pattern) => {
-    const node = await start({ settings: { COMPACT_BYTES_MIN: 0, COMPACT_SHARE_PERCENT: 20 } });
+    const node = await start({ settings: { ...NO_PAST, COMPACT_BYTES_MIN: 0, COMPACT_SHARE_PERCENT: 20 } });
     await adds(node, "Note/a", 6);
     const { seq, snapshot } = standing(node, "Note/a");
     const compacted = async (): Promise<void> => {
@@ -279,7 +280,7 @@ describe("beside a node at work", () => {
   });
 
   it("a large object goes on merging while its snapshot is read, and needs no second reading", async () => {
-    const settings = { ...SMALL_BOUNDS, SNAPSHOT_INLINE_BYTES_MAX: 512 * 1024 };
+    const settings = { ...NO_PAST, ...SMALL_BOUNDS, SNAPSHOT_INLINE_BYTES_MAX: 512 * 1024 };
     const node = await start({ settings });
     await grows(node, "Note/a");
     await adds(node, "Note/a", 6);
@@ -298,7 +299,7 @@ describe("beside a node at work", () => {
   });
 
   it("an object that moves whenever it is read is called unread, not damaged", async () => {
-    const node = await start({ settings: { COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 } });
+    const node = await start({ settings: { ...NO_PAST, COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 } });
     await adds(node, "Note/a", 6);
     const compacted = async (): Promise<void> => {
       for (let n = 0; n < 8; n++) await node.start("Note/a", "add", ["more"]);
@@ -312,7 +313,7 @@ describe("beside a node at work", () => {
   });
 
   it("what is superseded between the listing and the reading is no garbage", async () => {
-    const node = await start({ settings: { COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 } });
+    const node = await start({ settings: { ...NO_PAST, COMPACT_SEGMENTS_MAX: 3, COMPACT_BYTES_MIN: 1_000_000 } });
     await adds(node, "Note/a", 6);
     const bucket = interrupted(
       node.bucket,
@@ -352,7 +353,7 @@ describe("what is left over", () => {
       "zzz",
     ];
     for (const key of strays) put(node, key, new Uint8Array(1));
-    for (const key of ["poison/default/Note/a/add", "probe/x/cas"]) put(node, key, new Uint8Array(1));
+    for (const key of ["poison/default/Note/a/add", "probe/x/cas", "nodes/a/0a1b2c"]) put(node, key, new Uint8Array(1));
     const report = await verified(node);
     expect(report).toMatchObject({
       objects: 1,
@@ -575,4 +576,56 @@ test("a walk meets every object once with all its bodies, and every other key as
     ),
     { numRuns: 60 },
   );
+});
+
+describe("what objects were", () => {
+  const KEEPING = { COMPACT_SEGMENTS_MAX: 3, SEGMENT_INLINE_BYTES_MAX: 0, PITR_RETENTION_MS: 3_600_000 };
+  const pastOf = (node: VirtualNode): Promise<readonly string[]> => node.keys(keysOf(node, "Note/a").past);
+
+  it("is proved, too, unless nobody asks for it", async () => {
+    const node = await start({ settings: KEEPING });
+    await adds(node, "Note/a", 10);
+    await adds(node, "Note/ended", 5);
+    await node.call("Note/ended", "bye");
+    await node.time.settle();
+    const count = (await node.keys("")).filter((key) => key.includes("/past/")).length;
+    expect(count).toBeGreaterThan(3);
+    const report = await verified(node);
+    expect(report).toEqual(wellWith({ restorable: 1, destroyed: 1 }));
+    expect(report.past.restorable).toBe(count);
+    expect((await verified(node, { past: false })).past.restorable).toBe(0);
+  });
+
+  it("is named where it cannot be restored, though what stands is well", async () => {
+    const node = await start({ settings: KEEPING });
+    await adds(node, "Note/a", 10);
+    const past = await pastOf(node);
+    const named = new Set(bodyKeysOf(keysOf(node, "Note/a"), standing(node, "Note/a")));
+    const bodies = (await node.keys(keysOf(node, "Note/a").bodies)).filter((key) => !named.has(key));
+    const damaged = bodies.find((key) => key.endsWith(".seg")) ?? "";
+    put(node, damaged, flipMiddle(node.bucket.contents.get(damaged)?.bytes ?? new Uint8Array()));
+    const lost = past.at(-1) ?? "";
+    put(node, lost, flipMiddle(node.bucket.contents.get(lost)?.bytes ?? new Uint8Array()));
+    const report = await verified(node);
+    expect(report).toMatchObject({ objects: 1, restorable: 1, damaged: { count: 0 } });
+    expect(report.past.damaged.count).toBeGreaterThanOrEqual(2);
+    expect(report.past.damaged.first.map(({ key }) => key)).toEqual(expect.arrayContaining([damaged, lost]));
+    expect(report.past.restorable + report.past.damaged.count).toBe(past.length);
+  });
+
+  it("that is deleted while it is read was too old, and is nothing to tell of", async () => {
+    const node = await start({ settings: KEEPING });
+    await adds(node, "Note/a", 10);
+    const collected = async (): Promise<void> => {
+      const keys = [...(await node.bucket.list(keysOf(node, "Note/a").past)).keys];
+      const named = new Set(bodyKeysOf(keysOf(node, "Note/a"), standing(node, "Note/a")));
+      const { keys: bodies } = await node.bucket.list(keysOf(node, "Note/a").bodies);
+      await node.bucket.delete([...keys, ...bodies.filter((key) => !named.has(key))]);
+    };
+    const isLater = (key: string): boolean => /\/[1-9]-[1-9]\.seg$/.test(key);
+    const bucket = interrupted(node.bucket, 1, isLater, collected);
+    const report = await verified(node, { bucket, jobs: 1 });
+    expect(report).toEqual(wellWith({ restorable: 1 }));
+    expect(await pastOf(node)).toEqual([]);
+  });
 });

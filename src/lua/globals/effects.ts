@@ -2,13 +2,15 @@
 import { checkMethodName } from "../../identity.js";
 import { nearest } from "../../nearest.js";
 import type { PlainObject } from "../../values.js";
-import type { TimerPlan } from "../contract.js";
+import type { MissedPolicy, TimerPlan } from "../contract.js";
 import type { LuaFunction, LuaState, Table, TString, TValue } from "../fengari/types.js";
 import type { Machine } from "../invocation.js";
 import { argument, isNumber, isString, isTable, latin1 } from "../runtime.js";
 import { type HostThing, textOf } from "../values.js";
 import { Arguments } from "./read-arguments.js";
 import { Reference } from "./references.js";
+
+const MISSED: readonly MissedPolicy[] = ["all", "latest", "skip"];
 
 /** A method call that was not made yet: `send(...)` and `schedule.after(...)` return one, the method's name and arguments follow. */
 class PendingCall implements HostThing {
@@ -51,9 +53,11 @@ export class Effects {
     const { runtime } = this.machine;
     const host = (L: LuaState) => runtime.host(L, "schedule");
     return runtime.functions({
-      after: (L) => this.#timer(L, "schedule.after(delay, { name = })", this.#plan(L, "after", argument(L, 1))),
-      at: (L) => this.#timer(L, "schedule.at(seconds, { name = })", this.#plan(L, "at", argument(L, 1))),
-      every: (L) => this.#timer(L, "schedule.every(interval, { name = })", this.#plan(L, "every", argument(L, 1))),
+      after: (L) =>
+        this.#timer(L, "schedule.after(delay, { name =, missed = })", this.#plan(L, "after", argument(L, 1))),
+      at: (L) => this.#timer(L, "schedule.at(seconds, { name =, missed = })", this.#plan(L, "at", argument(L, 1))),
+      every: (L) =>
+        this.#timer(L, "schedule.every(interval, { name =, missed = })", this.#plan(L, "every", argument(L, 1))),
       cron: (L) => this.#cron(L),
       cancel: (L) => runtime.push(L, runtime.boolean(host(L).scheduleCancel(this.#timerName(L, "schedule.cancel")))),
       move: (L) => {
@@ -99,17 +103,23 @@ export class Effects {
   }
 
   #cron(L: LuaState): number {
-    const usage = "schedule.cron(expression, { tz =, name = })";
+    const usage = "schedule.cron(expression, { tz =, name =, missed = })";
     const expression = this.#arguments.text(L, 1, usage);
-    const options = this.#arguments.options(L, 2, usage, ["tz", "name"]);
+    const options = this.#arguments.options(L, 2, usage, ["tz", "name", "missed"]);
     const timeZone = this.#arguments.optionText(L, options, "tz", usage);
-    const plan: TimerPlan = { kind: "cron", expression, ...(timeZone !== undefined && { timeZone }) };
+    const missed = this.#missed(L, options, usage);
+    const plan: TimerPlan = { kind: "cron", expression, ...(timeZone !== undefined && { timeZone }), ...missed };
     return this.#timerNamed(L, usage, plan, this.#arguments.optionText(L, options, "name", usage));
   }
 
   #timer(L: LuaState, usage: string, plan: TimerPlan): number {
-    const options = this.#arguments.options(L, 2, usage, ["name"]);
-    return this.#timerNamed(L, usage, plan, this.#arguments.optionText(L, options, "name", usage));
+    const options = this.#arguments.options(L, 2, usage, ["name", "missed"]);
+    return this.#timerNamed(
+      L,
+      usage,
+      { ...plan, ...this.#missed(L, options, usage) },
+      this.#arguments.optionText(L, options, "name", usage),
+    );
   }
 
   #timerNamed(L: LuaState, usage: string, plan: TimerPlan, name: string | undefined): number {
@@ -180,15 +190,26 @@ export class Effects {
     const usage = "schedule.move(id or name, when)";
     const when = argument(L, 2);
     if (!isTable(when)) return this.#plan(L, "after", when);
-    const options = this.#arguments.options(L, 2, usage, ["after", "at", "every", "cron", "tz"]);
+    const options = this.#arguments.options(L, 2, usage, ["after", "at", "every", "cron", "tz", "missed"]);
+    const missed = this.#missed(L, options, usage);
     const expression = this.#arguments.optionText(L, options, "cron", usage);
     const timeZone = this.#arguments.optionText(L, options, "tz", usage);
-    if (expression !== undefined) return { kind: "cron", expression, ...(timeZone !== undefined && { timeZone }) };
+    if (expression !== undefined) {
+      return { kind: "cron", expression, ...(timeZone !== undefined && { timeZone }), ...missed };
+    }
     for (const kind of ["after", "at", "every"] as const) {
       const value = options.get(kind);
-      if (value !== undefined) return this.#plan(L, kind, value);
+      if (value !== undefined) return { ...this.#plan(L, kind, value), ...missed };
     }
     return this.machine.runtime.fail(L, `${usage}: when is a duration, or { after =, at =, every = or cron = }`);
+  }
+
+  #missed(L: LuaState, options: ReadonlyMap<string, TValue>, usage: string): { readonly missed?: MissedPolicy } {
+    const text = this.#arguments.optionText(L, options, "missed", usage);
+    if (text === undefined) return {};
+    const missed = MISSED.find((one) => one === text);
+    if (missed !== undefined) return { missed };
+    return this.machine.runtime.fail(L, `${usage}: option 'missed' is one of ${MISSED.join(", ")}, not '${text}'`);
   }
 
   #timerName(L: LuaState, usage: string): number | string {

@@ -8,6 +8,7 @@ import { argument, isTable } from "../runtime.js";
 import type { Globals } from "../sandbox.js";
 import { ARRAY_MARK } from "../values.js";
 import { Effects } from "./effects.js";
+import { findFunction } from "./find.js";
 import { logFunctions, printFunction } from "./logging.js";
 import { osFunctions } from "./os.js";
 import { Arguments, typeName } from "./read-arguments.js";
@@ -24,6 +25,7 @@ export function installMoonport(machine: Machine, globals: Globals): void {
     ...valueFunctions(machine),
     now: (L) => runtime.push(L, runtime.value(TYPE.number, runtime.codeHost(L, "now").startedMs / 1_000)),
     uuid: (L) => runtime.push(L, runtime.string(runtime.codeHost(L, "uuid").uuid())),
+    find: findFunction(machine),
     print: printFunction(machine),
   };
   for (const [name, f] of Object.entries(functions)) globals.set(name, runtime.function(f));

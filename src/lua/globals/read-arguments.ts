@@ -1,13 +1,11 @@
 /** Reading what Lua code passed to a host function, with errors that name function and argument. */
+import { durationMs } from "../../durations.js";
 import { nearest } from "../../nearest.js";
 import type { PlainValue } from "../../values.js";
 import { type LuaState, type Table, type TString, type TValue, TYPE } from "../fengari/types.js";
 import type { Machine } from "../invocation.js";
 import { argument, argumentCount, isNil, isNumber, isString, isTable } from "../runtime.js";
 import { textOf } from "../values.js";
-
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 
 export class Arguments {
   constructor(readonly machine: Machine) {}
@@ -75,9 +73,7 @@ export class Arguments {
 
 function durationOf(value: TValue | undefined): number | undefined {
   if (isNumber(value)) return (value.value as number) * 1_000;
-  if (!isString(value)) return undefined;
-  const [, amount, unit] = DURATION.exec(textOf(value.value as TString) ?? "") ?? [];
-  return amount === undefined || unit === undefined ? undefined : Number(amount) * (UNITS_MS[unit] ?? Number.NaN);
+  return isString(value) ? durationMs(textOf(value.value as TString) ?? "") : undefined;
 }
 
 const TYPE_NAMES: Readonly<Record<number, string>> = {

@@ -136,8 +136,11 @@ function emit(event, data) end
 ---@return moonport.PendingCall
 function send(target, options) end
 
+---@alias moonport.Missed "all"|"latest"|"skip"
+
 ---@class moonport.TimerOptions
 ---@field name? string a second timer of the same name replaces the first
+---@field missed? moonport.Missed what becomes of runs that nobody could start in time; "latest" without
 
 ---@class moonport.CronOptions: moonport.TimerOptions
 ---@field tz? string a time zone, "Europe/Berlin"; UTC without
@@ -177,7 +180,7 @@ function schedule.cron(expression, options) end
 function schedule.cancel(timer) end
 
 ---@param timer integer|string a timer's id or name
----@param when moonport.Duration|{ after?: moonport.Duration, at?: number, every?: moonport.Duration, cron?: string, tz?: string }
+---@param when moonport.Duration|{ after?: moonport.Duration, at?: number, every?: moonport.Duration, cron?: string, tz?: string, missed?: moonport.Missed }
 ---@return boolean moved
 function schedule.move(timer, when) end
 
@@ -290,6 +293,27 @@ hash = {}
 ---@param text string|moonport.Blob
 ---@return string hex
 function hash.sha256(text) end
+
+-- The directory -------------------------------------------------------------------------------------------------------
+
+---A query of a class's directory. In methods before their first write, and in units.
+---@class moonport.Query
+---@field where? string `top > 100 and status = 'open'`
+---@field params? any[]|table<string, any> for `?` in order, or for `:name`
+---@field order? string `-top, status`
+---@field limit? integer
+---@field after? string where the page before ended
+---@field count? boolean how many there are in all, too
+
+---@class moonport.Page
+---@field rows { key: string, row: table, staleSinceMs?: integer }[]
+---@field after? string for the next page; nil when there is none
+---@field count? integer
+
+---`find "Auction" { where = "top > 100", order = "-top", limit = 20 }`
+---@param class string
+---@return fun(query?: moonport.Query): moonport.Page
+function find(class) end
 
 -- The log -------------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
  * makes, so that it can be applied only where it belongs.
  *
  *     "MSEG" format:u16 pageSize:u32 epoch:u64 fromSeq:u64 toSeq:u64 finalPages:u32 identityBefore:8 identityAfter:8 count:u32
+ *     in format 2: cutMs:u64
  *     count times, by ascending page: gap to the page before:varint, size:varint, bytes
  *     crc32 of all before:u32
  *
@@ -15,9 +16,12 @@ import { ByteReader, putVarint, VARINT_BYTES_MAX } from "./byte-reader.js";
 import { encodeDelta } from "./page-delta.js";
 import { isPageSize, lockPage } from "./words.js";
 
-const SEGMENT_FORMAT = 1;
+/** Without the time of its cut, as all segments once were. */
+const FORMAT_UNTIMED = 1;
+const FORMAT_TIMED = 2;
 const MAGIC = 0x4745534d;
 const HEAD_BYTES = 58;
+const CUT_BYTES = 8;
 const CRC_BYTES = 4;
 const scratch = new Uint8Array(256 * 1024);
 const IDENTITY = /^[0-9a-f]{16}$/;
@@ -35,6 +39,8 @@ export interface SegmentHead {
   /** Content identity of the database before and after it (page-identity). */
   readonly identityBefore: string;
   readonly identityAfter: string;
+  /** Wall clock when it was cut, milliseconds: all in it was committed by then, and nothing after it. */
+  readonly cutMs?: number;
 }
 
 export type SegmentPage =
@@ -58,7 +64,7 @@ export function encodeSegment(
   const fault = headFault(head);
   assert(fault === undefined, `a segment cannot be made: ${fault}`);
   const numbers = [...images.keys()].sort((a, b) => a - b);
-  const target = targetOf(HEAD_BYTES + CRC_BYTES + numbers.length * (2 * VARINT_BYTES_MAX + head.pageSize));
+  const target = targetOf(HEAD_BYTES + CUT_BYTES + CRC_BYTES + numbers.length * (2 * VARINT_BYTES_MAX + head.pageSize));
   let at = putHead(target, head, numbers.length);
   let before = 0;
   for (const pgno of numbers) {
@@ -94,11 +100,15 @@ export function decodeSegment(bytes: Uint8Array, name = "a segment"): Segment {
   if (reader.uint32("its magic") !== MAGIC) throw damaged("it does not begin as a segment does");
   if (crc32(body) !== viewOf(bytes).getUint32(body.length, true)) throw damaged("its checksum does not fit its bytes");
   const format = reader.uint16("its format");
-  if (format !== SEGMENT_FORMAT) throw damaged(`format ${format} is not known to this version`);
-  const head = readHead(reader);
+  if (format !== FORMAT_UNTIMED && format !== FORMAT_TIMED) {
+    throw damaged(`format ${format} is not known to this version`);
+  }
+  const untimed = readHead(reader);
+  const count = reader.uint32("its page count");
+  const head = format === FORMAT_TIMED ? { ...untimed, cutMs: reader.safeInteger("the time of its cut") } : untimed;
   const fault = headFault(head);
   if (fault !== undefined) throw damaged(fault);
-  const pages = readPages(reader, head, reader.uint32("its page count"));
+  const pages = readPages(reader, head, count);
   if (reader.remaining > 0) throw damaged(`${reader.remaining} bytes follow its last page`);
   return { ...head, pages };
 }
@@ -106,7 +116,7 @@ export function decodeSegment(bytes: Uint8Array, name = "a segment"): Segment {
 function putHead(bytes: Uint8Array, head: SegmentHead, pageCount: number): number {
   const view = viewOf(bytes);
   view.setUint32(0, MAGIC, true);
-  view.setUint16(4, SEGMENT_FORMAT, true);
+  view.setUint16(4, head.cutMs === undefined ? FORMAT_UNTIMED : FORMAT_TIMED, true);
   view.setUint32(6, head.pageSize, true);
   putInteger(view, 10, head.epoch);
   putInteger(view, 18, head.fromSeq);
@@ -115,7 +125,9 @@ function putHead(bytes: Uint8Array, head: SegmentHead, pageCount: number): numbe
   putIdentity(view, 38, head.identityBefore);
   putIdentity(view, 46, head.identityAfter);
   view.setUint32(54, pageCount, true);
-  return HEAD_BYTES;
+  if (head.cutMs === undefined) return HEAD_BYTES;
+  putInteger(view, HEAD_BYTES, head.cutMs);
+  return HEAD_BYTES + CUT_BYTES;
 }
 
 function putInteger(view: DataView, at: number, value: number): void {

@@ -63,6 +63,13 @@ describe("a segment", () => {
     expect(applyDelta(page(5), second.delta)[100]).toBe(1);
   });
 
+  test("may say when it was cut", () => {
+    const cutMs = Date.UTC(2026, 0, 1);
+    const { pages, ...head } = decodeSegment(encodeSegment({ ...HEAD, cutMs }, new Map([[9, page(9)]])));
+    expect(head).toEqual({ ...HEAD, cutMs });
+    expect(pages).toEqual([{ kind: "whole", pgno: 9, image: page(9) }]);
+  });
+
   test("tells an empty delta from a whole page", () => {
     const bytes = encodeSegment(HEAD, new Map([[9, page(9)]]), () => page(9));
     expect(decodeSegment(bytes).pages).toEqual([{ kind: "delta", pgno: 9, delta: new Uint8Array(0) }]);
@@ -112,7 +119,7 @@ describe("a segment", () => {
   });
 
   test.each<[string, (bytes: Buffer) => void, RegExp]>([
-    ["another format", (bytes) => bytes.writeUInt16LE(2, 4), /format 2 is not known/],
+    ["another format", (bytes) => bytes.writeUInt16LE(3, 4), /format 3 is not known/],
     ["an odd page size", (bytes) => bytes.writeUInt32LE(1000, 6), /page size is 1000/],
     ["a seq beyond what a number holds", (bytes) => bytes.writeUInt32LE(0xffffffff, 30), /out of range/],
     ["seqs out of order", (bytes) => bytes.writeUInt32LE(8, 22 + 8) && bytes.fill(0, 26, 34), /it covers 7 to 0/],

@@ -5,5 +5,13 @@ import { OWNERS } from "./owners.js";
 import { SESSIONS } from "./sessions.js";
 import { SHIPPING } from "./shipping.js";
 import type { Variant } from "./variant.js";
+import { WATCHING } from "./watching.js";
 
-export const VARIANTS: Record<string, Variant> = { ...JOURNALS, ...OWNERS, ...CLAIMS, ...SESSIONS, ...SHIPPING };
+export const VARIANTS: Record<string, Variant> = {
+  ...JOURNALS,
+  ...OWNERS,
+  ...CLAIMS,
+  ...SESSIONS,
+  ...SHIPPING,
+  ...WATCHING,
+};

@@ -80,7 +80,7 @@ export const OWNERS: Record<string, Variant> = {
 
           override take(): ReturnType<InstanceType<typeof ObjectCargo>["take"]> {
             if (!this.#owed()) return super.take();
-            const load: RecordLoad = { carried: "record", toSeq: this.#committedSeq(), bytes: 0 };
+            const load: RecordLoad = { carried: "record", toSeq: this.#committedSeq(), bytes: 0, cutMs: 0 };
             return { kind: "load", load };
           }
         },

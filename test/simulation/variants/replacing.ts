@@ -13,6 +13,8 @@ export interface Modules {
   "membership/sightings": typeof import("../../../src/membership/sightings.js");
   "object/resident-object": typeof import("../../../src/object/resident-object.js");
   "object/work": typeof import("../../../src/object/work.js");
+  "realtime/feeds": typeof import("../../../src/realtime/feeds.js");
+  "realtime/topic": typeof import("../../../src/realtime/topic.js");
   "shipping/claims": typeof import("../../../src/shipping/claims.js");
   "shipping/collection": typeof import("../../../src/shipping/collection.js");
   "shipping/gate-queue": typeof import("../../../src/shipping/gate-queue.js");

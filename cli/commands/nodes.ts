@@ -1,0 +1,26 @@
+/** `moonport nodes` */
+import type { Command } from "commander";
+import type { NodeInfo } from "../../src/node-api.js";
+import { contextOf } from "../context.js";
+import { withRunningNode } from "../find-node.js";
+import { tableOf } from "../table.js";
+
+const COLUMNS = ["node", "standing", "zone", "weight", "clients", "links", "version", "session", "journal"];
+
+export function addNodes(program: Command): void {
+  program
+    .command("nodes")
+    .description("list the nodes of the fleet, as a running node of it sees them")
+    .addHelpText("after", "\nExample:\n  moonport nodes")
+    .action(async (_flags: object, command: Command) => {
+      const context = contextOf(command);
+      const nodes = await withRunningNode(context, (client) => client.nodes());
+      if (nodes.length === 0) context.output.talk("the node is alone");
+      if (nodes.length === 0 && !context.output.json) return;
+      context.output.result(tableOf({ columns: COLUMNS, rows: nodes.map(rowOf) }), { nodes });
+    });
+}
+
+function rowOf({ node, standing, own, zone, weight, clientAddress, address, version, session, journal }: NodeInfo) {
+  return [own ? `${node} *` : node, standing, zone, weight, clientAddress ?? "-", address, version, session, journal];
+}

@@ -1,0 +1,167 @@
+/**
+ * What sessions owed when they ended: their owing lists are read, each object that stands there is put on this session's own
+ * list and woken where it lives, and then the old list goes (W1).
+ *
+ * Of a fleet's nodes the one that the ring prefers for a session begins; the others look again a while later, in case it could
+ * not. That two do the same does no harm.
+ */
+import type { Bucket } from "../bucket/bucket.js";
+import { asMoonportError } from "../errors.js";
+import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
+import type { Settings } from "../settings/settings.js";
+import { OWING_PREFIX } from "../shipping/layout.js";
+import { backoffMs } from "../world/backoff.js";
+import { sleep, type Timer, type World } from "../world/world.js";
+import type { OwingList } from "./owing-list.js";
+
+export interface OwedSessionsParts {
+  readonly world: World;
+  readonly settings: Pick<Settings, "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY">;
+  readonly bucket: Pick<Bucket, "get" | "list" | "delete">;
+  readonly owing: OwingList;
+  readonly session: () => string;
+  /** @throws MoonportError `bucket_failed` */
+  readonly isDead: (session: string) => Promise<boolean>;
+  readonly isHome: (partition: number) => boolean;
+  /** Whether what the object owes is this node's to see to, as far as is known. */
+  readonly owes: (object: ObjectIdentity) => boolean;
+  /** Has the object take up what it owes. @throws MoonportError */
+  readonly wake: (object: ObjectIdentity) => Promise<void>;
+}
+
+const PAUSE_FIRST_MS = 100;
+const PAUSE_MAX_MS = 10_000;
+
+export class OwedSessions {
+  readonly #parts: OwedSessionsParts;
+  #running: Promise<void> | undefined;
+  #again = false;
+  #later: Timer | undefined;
+  #failures = 0;
+  #isStopped = false;
+
+  constructor(parts: OwedSessionsParts) {
+    this.#parts = parts;
+  }
+
+  /** The node began, or some session ended. */
+  look = (): void => this.#look(false);
+
+  /** Has an object that stands on this session's list take up what it owes, in its own time. */
+  wake(object: ObjectIdentity): void {
+    void this.#wakeAll([object]);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#later?.cancel();
+  }
+
+  #look(takesAll: boolean): void {
+    if (this.#isStopped) return;
+    this.#again = true;
+    this.#running ??= this.#run(takesAll).finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  async #run(takesAll: boolean): Promise<void> {
+    while (this.#again && !this.#isStopped) {
+      this.#again = false;
+      try {
+        const left = await this.#takeOver(takesAll);
+        this.#failures = 0;
+        if (left > 0) this.#lookLater(this.#parts.settings.NODE_TTL_MS, true);
+      } catch (thrown) {
+        if (this.#isStopped) return;
+        const error = asMoonportError(thrown);
+        this.#parts.world.log.warn({ code: error.code }, `owing lists are not read yet: ${error.message}`);
+        this.#lookLater(this.#pauseMs(++this.#failures), takesAll);
+      }
+    }
+  }
+
+  /** @returns lists that are left for others */
+  async #takeOver(takesAll: boolean): Promise<number> {
+    const { bucket, isDead, isHome, session } = this.#parts;
+    const verdicts = new Map<string, boolean>();
+    let left = 0;
+    for (const key of await this.#keys()) {
+      const [of = ""] = key.slice(OWING_PREFIX.length).split("/");
+      if (of === session()) continue;
+      if (!verdicts.has(of)) verdicts.set(of, await isDead(of));
+      if (verdicts.get(of) !== true) continue;
+      if (!takesAll && !isHome(partitionOf(of))) left++;
+      else {
+        const found = await bucket.get(key);
+        if (found !== undefined) await this.#takePart(key, found.bytes);
+      }
+      if (this.#isStopped) return left;
+    }
+    return left;
+  }
+
+  async #keys(): Promise<string[]> {
+    const keys: string[] = [];
+    for (let after: string | undefined; ; ) {
+      const page = await this.#parts.bucket.list(OWING_PREFIX, after === undefined ? {} : { after });
+      keys.push(...page.keys);
+      if (page.next === undefined) return keys;
+      after = page.next;
+    }
+  }
+
+  async #takePart(key: string, bytes: Uint8Array): Promise<void> {
+    const { owing, bucket } = this.#parts;
+    const objects = namesIn(bytes).map(objectOfId);
+    await Promise.all(objects.map(({ id }) => owing.add(id)));
+    await bucket.delete([key]);
+    await this.#wakeAll(objects);
+  }
+
+  /** All are tried before one is tried again. */
+  async #wakeAll(objects: readonly ObjectIdentity[]): Promise<void> {
+    let waiting = objects;
+    for (let failures = 0; waiting.length > 0 && !this.#isStopped; ) {
+      const failed: ObjectIdentity[] = [];
+      let next = 0;
+      const worker = async (): Promise<void> => {
+        while (next < waiting.length && !this.#isStopped) {
+          const object = waiting[next++] as ObjectIdentity;
+          if (!(await this.#wake(object))) failed.push(object);
+        }
+      };
+      await Promise.all(Array.from({ length: this.#parts.settings.TAKEOVER_CONCURRENCY }, worker));
+      if (failed.length > 0) await sleep(this.#parts.world, this.#pauseMs(++failures));
+      waiting = failed;
+    }
+  }
+
+  async #wake(object: ObjectIdentity): Promise<boolean> {
+    const { wake, owes, owing, world } = this.#parts;
+    try {
+      await wake(object);
+      if (!owes(object)) owing.release(object.id);
+      return true;
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      if (!this.#isStopped)
+        world.log.warn({ object: object.id, code: error.code }, `what it owes waits: ${error.message}`);
+      return false;
+    }
+  }
+
+  #lookLater(delayMs: number, takesAll: boolean): void {
+    this.#later?.cancel();
+    if (!this.#isStopped) this.#later = this.#parts.world.timers.after(delayMs, () => this.#look(takesAll));
+  }
+
+  #pauseMs(failures: number): number {
+    return backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#parts.world.random.fraction());
+  }
+}
+
+function namesIn(bytes: Uint8Array): string[] {
+  const parsed: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
+  return Array.isArray(parsed) ? parsed.filter((name) => typeof name === "string") : [];
+}

@@ -1,0 +1,345 @@
+/**
+ * Delivers what falls due in one shard, as long as the shard is this node's.
+ *
+ * Promises:
+ * - Never early: the wall clock is compared right before anything is taken up. Waits are monotonic, and no longer than
+ *   DELAY_WAIT_MAX_MS, so a step of the wall clock is seen.
+ * - W2: a try is written down, with the call id under which it is made, before it is made; its outcome after it.
+ * - Bounded: DELAY_CONCURRENCY under way on the node, DELAY_BATCH_MAX entries a transaction. What falls due together waits in
+ *   the shard's tables.
+ * - A shard without due work costs nothing: its next due time is a number here, and its file may close.
+ */
+import { asMoonportError, type MoonportError } from "../errors.js";
+import { identityOf, objectOfId } from "../identity.js";
+import type { DelayCounters } from "../metrics/delay-counters.js";
+import { afterFailure, type TrySettings } from "../object/try-outcome.js";
+import type { Settings } from "../settings/settings.js";
+import { decodeValue } from "../store/value-codec.js";
+import type { PlainObject, PlainValue } from "../values.js";
+import { backoffMs } from "../world/backoff.js";
+import { type Deferred, deferred } from "../world/deferred.js";
+import { sleep, type Timer, type World } from "../world/world.js";
+import type { ArgumentStore } from "./argument-store.js";
+import type { DueCommand, DueWake } from "./command.js";
+import type { DriverPort } from "./driver-port.js";
+import type { Due } from "./shard-class.js";
+import type { Entry } from "./shard-entry.js";
+import type { Slots } from "./slots.js";
+
+export type ShardDriverSettings = TrySettings &
+  Pick<
+    Settings,
+    | "DELAY_BATCH_MAX"
+    | "DELAY_WAIT_MAX_MS"
+    | "DELAY_LATE_MS"
+    | "DELAY_LOG_ENTRIES_MAX"
+    | "DELAY_KEPT_MS"
+    | "DELAY_DEAD_KEPT_MS"
+    | "CALL_TIMEOUT_MS"
+  >;
+
+export interface ShardDriverParts {
+  readonly world: World;
+  readonly settings: ShardDriverSettings;
+  readonly port: DriverPort;
+  readonly slots: Slots;
+  readonly counters: DelayCounters;
+  readonly arguments: ArgumentStore;
+  /** It drives no longer: the shard is another node's. */
+  readonly ended: (shard: number) => void;
+}
+
+/** Codes that say that the shard is served elsewhere, or that nothing is served here any more. */
+const OVER = new Set(["moved", "node_fenced", "node_stopping"]);
+const PAUSE_FIRST_MS = 50;
+const PAUSE_MAX_MS = 5_000;
+/** An object whose clock is behind says that nothing is due yet: it is asked again no sooner than this. */
+const AGAIN_MS_MIN = 10;
+/** How long an argument list that nobody refers to stays in the bucket: somebody may be about to. */
+const UNUSED_KEPT_MS = 3_600_000;
+const TIDY_MS = 600_000;
+
+export class ShardDriver {
+  readonly shard: number;
+  readonly #parts: ShardDriverParts;
+  /** Ids of commands, and of objects with a `/` before them, from being taken up until their outcome is written down. */
+  readonly #underWay = new Set<string>();
+  #outcomes: { readonly key: string; readonly entry: Entry }[] = [];
+  #flushing: Promise<void> | undefined;
+  #round: Promise<void> | undefined;
+  #again = false;
+  #hasResumed = false;
+  #timer: Timer | undefined;
+  #tidyTimer: Timer | undefined;
+  #failures = 0;
+  #state: "driving" | "stopping" | "over" = "driving";
+  #idle: Deferred<void> | undefined;
+
+  constructor(shard: number, parts: ShardDriverParts) {
+    this.shard = shard;
+    this.#parts = parts;
+  }
+
+  /** Something may be due, or due sooner than was known. */
+  poke = (): void => {
+    if (this.#state !== "driving") return;
+    this.#tidyIn(TIDY_MS);
+    this.#again = true;
+    this.#round ??= this.#rounds().finally(() => {
+      this.#round = undefined;
+      this.#settled();
+    });
+  };
+
+  /** Takes up nothing more; resolves when what is under way has ended and is written down. */
+  async stop(): Promise<void> {
+    if (this.#state === "driving") this.#state = "stopping";
+    this.#timer?.cancel();
+    this.#tidyTimer?.cancel();
+    this.#idle ??= deferred();
+    this.#settled();
+    await this.#idle.promise;
+  }
+
+  /** At once: what is under way is somebody else's to find out about. */
+  end(): void {
+    this.#state = "over";
+    this.#timer?.cancel();
+    this.#tidyTimer?.cancel();
+    this.#outcomes = [];
+    this.#settled();
+  }
+
+  async #rounds(): Promise<void> {
+    while (this.#again && this.#state === "driving") {
+      this.#again = false;
+      this.#timer?.cancel();
+      try {
+        await this.#takeUp();
+        this.#failures = 0;
+      } catch (thrown) {
+        if (!this.#goesOn(asMoonportError(thrown))) return;
+        this.#failures++;
+        this.#lookIn(this.#pauseMs(this.#failures));
+      }
+    }
+  }
+
+  async #takeUp(): Promise<void> {
+    const { world, settings, slots } = this.#parts;
+    const limit = settings.DELAY_BATCH_MAX + this.#underWay.size;
+    const due = (await this.#here("due", [world.clock.wallMs(), limit])) as Due;
+    if (!this.#hasResumed) {
+      this.#hasResumed = true;
+      if (due.isDelivering) {
+        await this.#append([{ kind: "resume" }]);
+        this.#again = true;
+        return;
+      }
+    }
+    const wakes = due.wakes.filter(({ object }) => !this.#underWay.has(wakeKey(object)));
+    const commands = due.commands.filter((id) => !this.#underWay.has(id));
+    const wanted = Math.min(settings.DELAY_BATCH_MAX, wakes.length + commands.length);
+    const taken = slots.take(wanted, this.poke);
+    // Both kinds get their share.
+    const wakesTaken = Math.min(wakes.length, Math.max(Math.ceil(taken / 2), taken - commands.length));
+    for (const wake of wakes.slice(0, wakesTaken)) this.#start(wakeKey(wake.object), this.#wake(wake));
+    if (taken > wakesTaken) await this.#begin(commands.slice(0, taken - wakesTaken));
+    if (taken > 0 && taken < wakes.length + commands.length) this.#again = true;
+    else if (due.nextMs !== null) this.#lookAt(due.nextMs);
+  }
+
+  /** Written down before it is done: whoever drives the shard after a crash goes on under the same call ids. */
+  async #begin(ids: readonly string[]): Promise<void> {
+    const { settings, slots } = this.#parts;
+    const { DELAY_LATE_MS: lateMs } = settings;
+    for (const id of ids) this.#underWay.add(id);
+    let begun: (DueCommand | null)[];
+    try {
+      begun = (await this.#append(ids.map((id) => ({ kind: "begin", id, lateMs })))) as (DueCommand | null)[];
+    } catch (error) {
+      for (const id of ids) this.#underWay.delete(id);
+      slots.give(ids.length);
+      // It may have been written all the same: then nobody else knows that it was taken up.
+      this.#hasResumed = false;
+      throw error;
+    }
+    for (const [index, id] of ids.entries()) {
+      const command = begun[index] ?? null;
+      if (command !== null) this.#start(id, this.#deliver(command));
+      else {
+        this.#underWay.delete(id);
+        slots.give(1);
+        // Passed over, it may have another run.
+        this.#again = true;
+      }
+    }
+  }
+
+  #start(key: string, trying: Promise<Entry>): void {
+    this.#underWay.add(key);
+    void trying.then((entry) => {
+      this.#parts.slots.give(1);
+      if (this.#state === "over") return;
+      this.#outcomes.push({ key, entry });
+      this.#flushing ??= this.#flush().finally(() => {
+        this.#flushing = undefined;
+        this.#settled();
+      });
+    });
+  }
+
+  /** Never rejects: what goes wrong is the outcome. */
+  async #deliver(command: DueCommand): Promise<Entry> {
+    const { world, settings, port, counters } = this.#parts;
+    const { id, run, callId, app, className, key, method } = command;
+    const ended = { kind: "ended" as const, id, run, callId };
+    counters.late(world.clock.wallMs() - command.dueMs);
+    try {
+      const object = identityOf(app, className, key);
+      const args = await this.#argumentsOf(command);
+      const expiresMs = world.clock.monotonicMs() + settings.CALL_TIMEOUT_MS;
+      const caller = { ...command.caller, kind: "message" as const };
+      await port.call({ object, method, args, caller, callId, expiresMs, chain: [] });
+      counters.delivered++;
+      return { ...ended, outcome: { kind: "done" } };
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      const nowMs = world.clock.wallMs();
+      const outcome = afterFailure(command, error, nowMs, settings, world.random.fraction());
+      if (outcome.kind === "dead") counters.dead++;
+      else counters.failed++;
+      const fields = { command: id, object: `${app}/${className}/${key}`, method, code: error.code };
+      world.log.warn(fields, `a delayed command ${outcome.kind === "dead" ? "is dead" : "failed"}: ${error.message}`);
+      return { ...ended, outcome };
+    }
+  }
+
+  async #argumentsOf({ args, argsHash }: DueCommand): Promise<PlainValue[]> {
+    const bytes = argsHash === null ? args : await this.#parts.arguments.get(this.shard, argsHash);
+    return decodeValue(bytes) as PlainValue[];
+  }
+
+  async #wake({ object, lookMs, epoch, seq, failures }: DueWake): Promise<Entry> {
+    const { world, settings, port, counters } = this.#parts;
+    counters.late(world.clock.wallMs() - lookMs);
+    try {
+      const woken = await port.wake(objectOfId(object));
+      const nowMs = Math.floor(world.clock.wallMs());
+      const soonestMs = woken.ran > 0 ? nowMs : nowMs + AGAIN_MS_MIN;
+      const atMs = woken.inMs === null ? null : Math.max(soonestMs, nowMs + Math.ceil(woken.inMs));
+      counters.timersRun += woken.ran;
+      // One that has no place in any history any more is as new as what was known of it.
+      const newest = woken.epoch === 0 ? { epoch, seq } : { epoch: woken.epoch, seq: woken.seq };
+      return { kind: "wake", object, ...newest, atMs };
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      world.log.warn({ object, code: error.code }, `not woken for its timers: ${error.message}`);
+      const { DELAY_BACKOFF_MS, DELAY_BACKOFF_MAX_MS } = settings;
+      const pauseMs = backoffMs(failures + 1, DELAY_BACKOFF_MS, DELAY_BACKOFF_MAX_MS, world.random.fraction());
+      return { kind: "defer", object, untilMs: Math.ceil(world.clock.wallMs() + pauseMs) };
+    }
+  }
+
+  /** Outcomes that come while one batch is being written ride the next. */
+  async #flush(): Promise<void> {
+    const { world, settings } = this.#parts;
+    for (let failures = 0; this.#outcomes.length > 0 && this.#state !== "over"; ) {
+      const batch = this.#outcomes.slice(0, settings.DELAY_BATCH_MAX);
+      try {
+        await this.#append(batch.map(({ entry }) => entry));
+        this.#outcomes.splice(0, batch.length);
+        for (const { key } of batch) this.#underWay.delete(key);
+        failures = 0;
+        this.poke();
+      } catch (thrown) {
+        if (!this.#goesOn(asMoonportError(thrown))) return;
+        await sleep(world, this.#pauseMs(++failures));
+      }
+    }
+  }
+
+  async #append(entries: readonly Entry[]): Promise<PlainValue[]> {
+    const written = await this.#here("append", [
+      entries as unknown as PlainObject[],
+      this.#parts.settings.DELAY_LOG_ENTRIES_MAX,
+    ]);
+    return written as PlainValue[];
+  }
+
+  #here(method: string, args: PlainValue[]): Promise<PlainValue> {
+    return this.#parts.port.here(this.shard, method, args);
+  }
+
+  /** Whether the shard is still this node's as far as an error tells. */
+  #goesOn(error: MoonportError): boolean {
+    if (!OVER.has(error.code)) {
+      this.#parts.world.log.warn({ shard: this.shard, code: error.code }, `a delay shard fails: ${error.message}`);
+      return this.#state !== "over";
+    }
+    this.end();
+    this.#parts.ended(this.shard);
+    return false;
+  }
+
+  #lookAt(wallMs: number): void {
+    this.#lookIn(wallMs - this.#parts.world.clock.wallMs(), wallMs);
+  }
+
+  #lookIn(delayMs: number, dueMs?: number): void {
+    const { world, settings } = this.#parts;
+    this.#timer?.cancel();
+    if (this.#state !== "driving") return;
+    const waitMs = Math.max(0, Math.min(delayMs, settings.DELAY_WAIT_MAX_MS));
+    this.#timer = world.timers.after(waitMs, () => {
+      if (dueMs === undefined || world.clock.wallMs() >= dueMs) this.poke();
+      else this.#lookAt(dueMs);
+    });
+  }
+
+  #pauseMs(failures: number): number {
+    return backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#parts.world.random.fraction());
+  }
+
+  /** A shard in which nothing is old is left alone. */
+  #tidyIn(delayMs: number): void {
+    if (this.#state !== "driving") return;
+    this.#tidyTimer ??= this.#parts.world.timers.after(Math.max(TIDY_MS, delayMs), () => {
+      this.#tidyTimer = undefined;
+      void this.#tidy().catch((thrown) => {
+        if (this.#goesOn(asMoonportError(thrown))) this.#tidyIn(TIDY_MS);
+      });
+    });
+  }
+
+  /** Forgets what ended long ago, and argument lists that nobody refers to. */
+  async #tidy(): Promise<void> {
+    const { world, settings } = this.#parts;
+    const { DELAY_KEPT_MS, DELAY_DEAD_KEPT_MS } = settings;
+    while (this.#state === "driving") {
+      const staleAtMs = await this.#here("staleAt", [DELAY_KEPT_MS, DELAY_DEAD_KEPT_MS, UNUSED_KEPT_MS]);
+      const nowMs = world.clock.wallMs();
+      if (staleAtMs === null) return;
+      if (Number(staleAtMs) >= nowMs) return this.#tidyIn(Number(staleAtMs) - nowMs + 1);
+      const trim: Entry = {
+        kind: "trim",
+        endedBeforeMs: nowMs - DELAY_KEPT_MS,
+        deadBeforeMs: nowMs - DELAY_DEAD_KEPT_MS,
+      };
+      const [, hashes] = await this.#append([trim, { kind: "sweep", unusedSinceMs: nowMs - UNUSED_KEPT_MS }]);
+      if (!Array.isArray(hashes) || hashes.length === 0) continue;
+      await this.#parts.arguments.remove(this.shard, hashes as string[]);
+      await this.#append([{ kind: "swept", hashes: hashes as string[] }]);
+    }
+  }
+
+  #settled(): void {
+    if (this.#idle === undefined) return;
+    const isBusy = this.#round !== undefined || this.#flushing !== undefined || this.#underWay.size > 0;
+    if (this.#state === "over" || !isBusy) this.#idle.resolve();
+  }
+}
+
+function wakeKey(object: string): string {
+  return `/${object}`;
+}

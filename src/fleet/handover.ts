@@ -1,0 +1,94 @@
+/**
+ * Objects go to the nodes that the ring prefers for them: when a node joins, those whose home it has become; when this node
+ * leaves, all. The idle ones first, the busiest last, a bounded number at once; callers wait meanwhile, they do not fail.
+ */
+import { asMoonportError } from "../errors.js";
+import { type ObjectIdentity, partitionOf } from "../identity.js";
+import type { FleetHooks } from "../node-options.js";
+import type { Settings } from "../settings/settings.js";
+import type { World } from "../world/world.js";
+
+export interface HandoverParts {
+  readonly world: Pick<World, "clock" | "log">;
+  readonly settings: Pick<Settings, "HANDOFF_CONCURRENCY">;
+  readonly self: string;
+  readonly hooks: Pick<FleetHooks, "claims" | "handOver" | "lastUsedMs">;
+  /** The partition's nodes, its home first. */
+  readonly homesOf: (partition: number) => readonly string[];
+  readonly isValid: () => boolean;
+}
+
+export class Handover {
+  readonly #parts: HandoverParts;
+  #running: Promise<void> | undefined;
+  #again = false;
+  #isLeaving = false;
+  #isStopped = false;
+
+  constructor(parts: HandoverParts) {
+    this.#parts = parts;
+  }
+
+  /** The ring has changed. Idempotent while under way: it looks once more. */
+  begin(): void {
+    if (this.#isStopped || this.#isLeaving) return;
+    this.#again = true;
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** Everything goes. @param untilMs monotonic: no further object is begun with after it */
+  async leave(untilMs: number): Promise<void> {
+    this.#isLeaving = true;
+    await this.#running;
+    await this.#handOver(this.#parts.hooks.claims.all, untilMs);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#again && !this.#isStopped && !this.#isLeaving) {
+      this.#again = false;
+      const moved = this.#parts.hooks.claims.all.filter((object) => this.#homeOf(object) !== this.#parts.self);
+      await this.#handOver(moved, Number.POSITIVE_INFINITY);
+    }
+  }
+
+  /** The first of the ring that is not this node, where that is about to leave. */
+  #homeOf({ id }: ObjectIdentity): string | undefined {
+    const homes = this.#parts.homesOf(partitionOf(id));
+    return this.#isLeaving ? homes.find((node) => node !== this.#parts.self) : homes[0];
+  }
+
+  async #handOver(objects: readonly ObjectIdentity[], untilMs: number): Promise<void> {
+    const { hooks, settings, world } = this.#parts;
+    const usedMs = (object: ObjectIdentity): number => hooks.lastUsedMs(object) ?? Number.NEGATIVE_INFINITY;
+    const queue = objects
+      .map((object) => ({ object, at: usedMs(object) }))
+      .sort((left, right) => (left.at === right.at ? 0 : left.at - right.at));
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      while (next < queue.length && this.#parts.isValid() && world.clock.monotonicMs() < untilMs) {
+        const { object } = queue[next++] as (typeof queue)[number];
+        await this.#one(object);
+      }
+    };
+    await Promise.all(Array.from({ length: settings.HANDOFF_CONCURRENCY }, worker));
+  }
+
+  async #one(object: ObjectIdentity): Promise<void> {
+    const to = this.#homeOf(object);
+    // The ring may have changed back meanwhile.
+    if (!this.#isLeaving && (to === this.#parts.self || this.#isStopped)) return;
+    try {
+      await this.#parts.hooks.handOver(object, to);
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      this.#parts.world.log.warn({ object: object.id, code: error.code }, `not handed over: ${error.message}`);
+    }
+  }
+}

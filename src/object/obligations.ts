@@ -1,0 +1,29 @@
+/**
+ * What an object owes to the outside when its writes are durable: the time at which its next timer is due, told to its delay
+ * shard, and the messages in its outbox. Here is what an open object tells of it; who keeps the promises is src/delay.
+ */
+import type { ObjectIdentity } from "../identity.js";
+
+/** What is owed once everything through `seq` is durable. */
+export interface OwedMark {
+  readonly seq: number;
+  /** Undefined: no timer is set. */
+  readonly nextDueMs: number | undefined;
+  /** Number of the last message that is to be sent; 0 when there is none. */
+  readonly messagesThrough: number;
+  /** Whoever woke the object for its timers is told the same, and goes on asking until it was. */
+  readonly isToldToShard: boolean;
+}
+
+export interface Obligations {
+  /** An object's file was opened: what it says is durable. Nobody may know of it yet. */
+  opened(object: ObjectIdentity, epoch: number, mark: OwedMark): void;
+  /**
+   * The bucket is about to be told of writes that oblige: undefined when it may be now, else when the object stands in the
+   * session's owing list (W1).
+   * @param mark undefined: only if something of before is still owed
+   */
+  listed(object: ObjectIdentity, epoch: number, mark: OwedMark | undefined): Promise<void> | undefined;
+  /** What the mark says is durable, and may be told (G1). */
+  landed(object: ObjectIdentity, epoch: number, mark: OwedMark): void;
+}
