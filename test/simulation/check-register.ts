@@ -17,10 +17,10 @@ export function checkRegister(history: readonly Recorded[]): readonly string[] {
   // A write that may not have happened, and whose value nobody read, explains nothing: it need not have happened.
   const read = new Set(history.flatMap(({ operation, ended }) => (isRead(operation, ended) ? [ended.value] : [])));
   const telling = history.filter(
-    ({ operation, ended }) => ended.kind !== "unknown" || operation.kind !== "write" || read.has(operation.value),
+    ({ operation, ended }) => ended.kind !== "unknown" || !("value" in operation) || read.has(operation.value),
   );
   return search(telling, (state, { operation, ended }) => {
-    if (operation.kind === "write") return operation.value;
+    if (operation.kind === "write" || operation.kind === "fill") return operation.value;
     if (operation.kind === "destroy") return 0;
     if (operation.kind === "read") return ended.kind === "ok" && ended.value !== state ? undefined : state;
     return undefined;

@@ -24,7 +24,7 @@ export interface ClientParts {
 }
 
 const TIMEOUT_MS = 4_000;
-const METHODS = { append: "append", list: "all", write: "write", read: "value", add: "add" } as const;
+const METHODS = { append: "append", list: "all", write: "write", fill: "fill", read: "value", add: "add" } as const;
 /** Codes after which it is certain that nothing happened. */
 const NOTHING_HAPPENED = new Set([
   "node_unreachable",
@@ -110,6 +110,7 @@ function argsOf(operation: Operation): PlainValue[] {
   switch (operation.kind) {
     case "append":
     case "write":
+    case "fill":
       return [operation.value];
     case "add":
       return [operation.amount];

@@ -4,6 +4,8 @@ export type Operation =
   | { readonly kind: "append"; readonly value: number }
   | { readonly kind: "list" }
   | { readonly kind: "write"; readonly value: number }
+  /** As a write, and with it the object grows large. */
+  | { readonly kind: "fill"; readonly value: number }
   | { readonly kind: "read" }
   | { readonly kind: "add"; readonly amount: number }
   | { readonly kind: "destroy" };

@@ -138,8 +138,16 @@ export class Nemesis {
         return faults.failNext(times, fault, ["write"]);
       }
       case "bucket_slow": {
-        const hold = faults.hold(BUCKET_OPERATIONS, "after");
-        return this.#later(random.below(1_500), () => hold.release());
+        // First answers take their time, then perhaps nothing gets through any more.
+        const answers = faults.hold(BUCKET_OPERATIONS, "after");
+        const slowMs = random.below(1_500);
+        const goneMs = random.fraction() < 0.5 ? random.below(3_000) : 0;
+        return this.#later(slowMs, () => {
+          answers.release();
+          if (this.#isOver || goneMs === 0) return;
+          const requests = faults.hold();
+          this.#later(goneMs, () => requests.release());
+        });
       }
       case "bucket_gone": {
         const hold = faults.hold();

@@ -58,6 +58,8 @@ export interface Plan {
   readonly readShare: number;
   /** Share of the writes that end the object; what is ended forgets its calls' ids, so clients then repeat nothing. */
   readonly destroyShare: number;
+  /** Share of a register's writes that fill it: no segment carries those, the bucket gets a snapshot ahead of the journals. */
+  readonly fillShare: number;
   readonly settings: Readonly<Record<string, number>>;
 }
 
@@ -76,6 +78,7 @@ const SETTINGS = {
   DRAIN_MS: 2_000,
   HEALTH_INTERVAL_MS: 0,
   JOURNAL_FILE_BYTES: 65_536,
+  OBJECT_FLIGHT_BYTES_MAX: 1_048_576,
   // Wall clocks leap by hours: no event is to be too old for that.
   EVENT_RETENTION_MS: 365 * 24 * 3_600_000,
 };
@@ -103,6 +106,7 @@ const UNVARIED = {
   diskSyncMs: 0.5,
   readShare: 0.3,
   destroyShare: 0,
+  fillShare: 0,
 } as const satisfies Partial<Plan>;
 
 /**
@@ -154,6 +158,7 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
       ...WATCH_SETTINGS,
     },
     watchers: pick(0, 9, 9),
+    fillShare: chance(0.15) ? 0.02 : 0,
   };
 }
 

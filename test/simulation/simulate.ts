@@ -293,7 +293,10 @@ class Simulation {
     if (object.startsWith("List/")) return isReading ? { kind: "list" } : { kind: "append", value: this.#nextValue++ };
     if (isReading) return { kind: "read" };
     if (this.#plan.destroyShare > 0 && random.fraction() < this.#plan.destroyShare) return { kind: "destroy" };
-    if (object.startsWith("Register/")) return { kind: "write", value: this.#nextValue++ };
+    if (object.startsWith("Register/")) {
+      const isFilling = this.#plan.fillShare > 0 && random.fraction() < this.#plan.fillShare;
+      return { kind: isFilling ? "fill" : "write", value: this.#nextValue++ };
+    }
     return { kind: "add", amount: 1 + random.below(9) };
   }
 

@@ -18,12 +18,13 @@ const TAKEOVERS = {
   objects: 3,
   ...only({ crash: 3, power_cut: 2, crash_between_steps: 3, slow_link: 3, cut_one_way: 2 }),
 };
-/** Owners that are believed dead and go on: tails of several epochs stand side by side. */
+/** All three journals must have a write, and any one answers for it: tails that were never released stand beside others. */
 const RIVALS = {
   nodes: 3,
   objects: 2,
-  readShare: 0,
-  ...only({ clock_leap: 4, cut: 2, cut_one_way: 2, slow_link: 2, crash: 1 }),
+  settings: { OBJECT_QUORUM: 3 },
+  strikeMs: 500,
+  ...only({ crash: 3, crash_between_steps: 3, cut: 3, cut_one_way: 2, slow_link: 3 }),
 };
 
 export const CLAIMS: Record<string, Variant> = {

@@ -27,7 +27,7 @@ export const JOURNALS: Record<string, Variant> = {
     plan: {
       ...LEAPS,
       nodes: 2,
-      settings: { LINK_REQUEST_MS: 100, COVER_MS: 2_000, FLIGHT_HEDGE_MS: 2_000 },
+      settings: { LINK_REQUEST_MS: 60, COVER_MS: 200, FLIGHT_HEDGE_MS: 2_000 },
       strikeMs: 500,
       ...only({ clock_leap: 2, slow_link: 3 }),
     },
@@ -73,7 +73,7 @@ export const JOURNALS: Record<string, Variant> = {
       ...LEAPS,
       nodes: 3,
       objects: 12,
-      settings: { JOURNAL_OBJECTS_MAX: 1, COVER_MS: 2_000 },
+      settings: { JOURNAL_OBJECTS_MAX: 1, COVER_MS: 50 },
       strikeMs: 500,
       ...only({ clock_leap: 4, cut: 4, cut_one_way: 2 }),
     },

@@ -54,7 +54,13 @@ export const OWNERS: Record<string, Variant> = {
     breaks:
       "When the record stands as before, a set change whose answer was lost is forgotten, though it may land yet (O5).",
     replaces: [...givingUpEarly()],
-    plan: CHANGES,
+    plan: {
+      nodes: 2,
+      objects: 2,
+      readShare: 0,
+      strikeMs: 500,
+      ...only({ clock_leap: 2, crash: 2, bucket_loses_answers: 6, bucket_slow: 1 }),
+    },
     seed: 1,
     caughtBy: "landed",
   },
@@ -121,6 +127,7 @@ export const OWNERS: Record<string, Variant> = {
         },
       })),
     ],
+    plan: { nodes: 3, objects: 2, workload: "register", fillShare: 0.1, stormMs: 4_000 },
     seed: 1,
     caughtBy: "landed",
   },
