@@ -16,6 +16,7 @@ import { addNew } from "./commands/new.js";
 import { addNodes } from "./commands/nodes.js";
 import { addQuarantine } from "./commands/quarantine.js";
 import { addQuery } from "./commands/query.js";
+import { addRecover } from "./commands/recover.js";
 import { addFork, addRestore } from "./commands/restore.js";
 import { addSend } from "./commands/send.js";
 import { addSettings } from "./commands/settings.js";
@@ -54,7 +55,7 @@ ${exitCodesHelp()}`,
   for (const add of [addCall, addSend, addTimers, addDelay]) add(program);
   for (const add of [addUnit, addGet, addList, addQuery, addSql, addInspect, addDestroy]) add(program);
   for (const add of [addHistory, addRestore, addFork, addExport]) add(program);
-  for (const add of [addSubscribe, addDirectory, addNodes, addQuarantine, addVerify]) add(program);
+  for (const add of [addSubscribe, addDirectory, addNodes, addRecover, addQuarantine, addVerify]) add(program);
   for (const add of [addClasses, addSettings, addToken]) add(program);
   return program;
 }

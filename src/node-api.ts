@@ -298,6 +298,12 @@ export interface ExportedDatabase {
   readonly parts: AsyncIterable<Uint8Array>;
 }
 
+export interface Recovered {
+  readonly object: string;
+  /** It goes on from here: what came after it, if anything did, is lost. */
+  readonly seq: number;
+}
+
 export interface NodeApi {
   /** Delayed commands. */
   readonly delay: DelayApi;
@@ -312,6 +318,11 @@ export interface NodeApi {
   inspect(object: ObjectIdentity): Promise<Inspection>;
   /** Ends the object; resolves when the tombstone is durable. @throws `object_not_found` */
   destroy(object: ObjectIdentity): Promise<void>;
+  /**
+   * Takes over an object of which too few journals are left (`replicas_missing`) with those there are: acknowledged writes that
+   * only the lost ones had are lost. Resolves with the seq that it goes on from. @throws `object_not_found`, `moved`
+   */
+  recover(object: ObjectIdentity): Promise<Recovered>;
   /** What can be had again of an object's past. @param limit of eras, the newest @throws `object_not_found` */
   history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory>;
   /**

@@ -35,6 +35,7 @@ import type {
   ObjectHistory,
   PointInTime,
   QuarantineEntry,
+  Recovered,
   Restoration,
   Restored,
   UnitInfo,
@@ -279,9 +280,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   /** For operators: see {@link Claims.recover}. Resolves with the seq that the object goes on from. */
-  async recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+  async recover(object: ObjectIdentity): Promise<Recovered> {
     this.#assertServing();
-    return { seq: await this.#context.claims.recover(object) };
+    if ((await this.#objects.manifest(object)) === undefined) {
+      throw MoonportError.of("object_not_found", `${object.id} was never written`, { object: object.id });
+    }
+    return { object: object.id, seq: await this.#context.claims.recover(object) };
   }
 
   /** From now on objects and units of this node reach others through `router`. */

@@ -23,6 +23,7 @@ import type {
   ObjectHistory,
   PointInTime,
   QuarantineEntry,
+  Recovered,
   Restoration,
   Restored,
   UnitInfo,
@@ -180,6 +181,11 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
 
   async destroy(object: ObjectIdentity): Promise<void> {
     await this.#ask({ method: "POST", path: `/v1/admin/destroy/${objectPath(object)}`, once: true });
+  }
+
+  async recover(object: ObjectIdentity): Promise<Recovered> {
+    const path = `/v1/admin/recover/${objectPath(object)}`;
+    return as<Recovered>((await this.#ask({ method: "POST", path, once: true })).body);
   }
 
   async history(object: ObjectIdentity, limit?: number): Promise<ObjectHistory> {

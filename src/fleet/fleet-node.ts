@@ -25,6 +25,7 @@ import type {
   NodeStatus,
   ObjectHistory,
   PointInTime,
+  Recovered,
   Restoration,
   Restored,
 } from "../node-api.js";
@@ -258,7 +259,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   }
 
   /** Claims an object of which too few journals are left; what only the lost ones had is lost. For operators. */
-  recover(object: ObjectIdentity): Promise<{ readonly seq: number }> {
+  recover(object: ObjectIdentity): Promise<Recovered> {
     return this.#read(object, { kind: "recover" });
   }
 

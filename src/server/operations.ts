@@ -54,6 +54,7 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
     case "inspect":
     case "sql":
     case "destroy":
+    case "recover":
     case "history":
     case "restore":
     case "fork":
@@ -115,6 +116,8 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       await node.destroy(object);
       return json({ destroyed: object.id });
     }
+    case "recover":
+      return json(await node.recover(identity(route.object)));
     case "find":
       return await find(context, route.directory, route.parameters, request);
     case "directory":

@@ -33,6 +33,7 @@ export type Route =
   | { readonly kind: "store_list"; readonly object: ObjectPath; readonly prefix: string }
   | { readonly kind: "sql"; readonly object: ObjectPath }
   | { readonly kind: "destroy"; readonly object: ObjectPath }
+  | { readonly kind: "recover"; readonly object: ObjectPath }
   /** `limit`, `seq`, `atMs`: text of the parameters. */
   | { readonly kind: "history"; readonly object: ObjectPath; readonly limit: string | undefined }
   | { readonly kind: "restore"; readonly object: ObjectPath }
@@ -53,6 +54,7 @@ const ADMIN_OBJECT_ROUTES = {
   store: "GET",
   sql: "POST",
   destroy: "POST",
+  recover: "POST",
   history: "GET",
   restore: "POST",
   fork: "POST",

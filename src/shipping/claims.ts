@@ -150,6 +150,8 @@ export class Claims {
    * @returns the seq that it goes on from. @throws MoonportError as {@link claim}
    */
   async recover(object: ObjectIdentity): Promise<number> {
+    const held = this.#held.get(object.id);
+    if (held !== undefined) return held.manifest.seq;
     const claim = await this.#claim(object, true);
     const { epoch, seq } = claim.manifest;
     this.#world.log.warn({ object: object.id, epoch, seq }, "recovered: released writes after this seq may be lost");

@@ -21,6 +21,7 @@ describe("a wrong command line", () => {
     [["start"], "is not an app's folder", undefined],
     [["call", "Counter/a", "get", "--node", "nonsense"], "is not a node's address", "http://127.0.0.1:7070"],
     [["destroy", "Counter/a"], "needs --yes where nobody can be asked", undefined],
+    [["recover", "Counter/a"], "recovering default/Counter/a needs --accept-loss", "replicas_missing names"],
     [[], "no command is given", undefined],
   ])("moonport %j is told what is wrong, and ends with 2", async (words, message, hint) => {
     const cwd = temporaryFolder();

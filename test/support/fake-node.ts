@@ -107,6 +107,10 @@ export class FakeNode implements NodeApi {
     };
   }
 
+  async recover(object: ObjectIdentity): Promise<{ object: string; seq: number }> {
+    return { object: object.id, seq: 4 };
+  }
+
   async destroy(object: ObjectIdentity): Promise<void> {
     if (this.destroyed.includes(object.id)) throw MoonportError.of("object_not_found", `${object.id} is destroyed`);
     this.destroyed.push(object.id);
