@@ -35,8 +35,8 @@ export interface FleetHooks {
   sessionEnded(): void;
   /** What a dead session left in journals is this node's now: it takes up what it owes. */
   takenOver(object: ObjectIdentity): Promise<void>;
-  /** Gives an object up for `to`. Rejects when it stays, for something of it does not land. */
-  handOver(object: ObjectIdentity, to: string | undefined): Promise<void>;
+  /** Gives an object up for `to`. False when it stays, because it is in use; rejects when something of it does not land. */
+  handOver(object: ObjectIdentity, to: string | undefined): Promise<boolean>;
   /** When the object was last used here, monotonic; undefined for one that is not resident. */
   lastUsedMs(object: ObjectIdentity): number | undefined;
 }

@@ -7,6 +7,7 @@
  * stands in both its versions stands there, all else goes into another part.
  */
 import type { Bucket } from "../bucket/bucket.js";
+import { MoonportError } from "../errors.js";
 import { owingPrefix } from "../shipping/layout.js";
 import { type Deferred, deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
@@ -82,7 +83,7 @@ export class OwingList {
     this.#owing.clear();
     const adding = this.#adding;
     this.#adding = new Map();
-    for (const { reject } of adding.values()) reject(new Error("the session of this node has lapsed"));
+    for (const { reject } of adding.values()) reject(fenced());
   }
 
   /** A session that owes nothing leaves no list. */
@@ -126,7 +127,7 @@ export class OwingList {
       for (const id of content) part.standing.add(id);
       for (const [, { resolve, reject }] of adding) {
         if (life === this.#life) resolve();
-        else reject(new Error("the session of this node has lapsed"));
+        else reject(fenced());
       }
     } catch (error) {
       part.isClosed = true;
@@ -157,4 +158,9 @@ export class OwingList {
       this.#parts.world.log.debug({ error: (error as Error).message }, "parts of the owing list were not deleted");
     }
   }
+}
+
+/** Nothing was promised: whoever asked may ask again, of the next session or another node. */
+function fenced(): MoonportError {
+  return MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
 }

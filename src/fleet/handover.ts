@@ -1,15 +1,21 @@
 /**
  * Objects go to the nodes that the ring prefers for them: when a node joins, those whose home it has become; when this node
- * leaves, all. The idle ones first, the busiest last, a bounded number at once; callers wait meanwhile, they do not fail.
+ * leaves, all. The idle ones first, the busiest last, a bounded number at once; callers wait meanwhile, they do not fail. One that
+ * is too busy to go, or cannot land, is asked again a while later.
  */
 import { asMoonportError } from "../errors.js";
 import { type ObjectIdentity, partitionOf } from "../identity.js";
 import type { FleetHooks } from "../node-options.js";
 import type { Settings } from "../settings/settings.js";
-import type { World } from "../world/world.js";
+import { backoffMs } from "../world/backoff.js";
+import type { Timer, World } from "../world/world.js";
+
+/** Until objects that did not go are asked again, at first and at most. */
+const AGAIN_MS = 250;
+const AGAIN_MAX_MS = 10_000;
 
 export interface HandoverParts {
-  readonly world: Pick<World, "clock" | "log">;
+  readonly world: Pick<World, "clock" | "log" | "random" | "timers">;
   readonly settings: Pick<Settings, "HANDOFF_CONCURRENCY">;
   readonly self: string;
   readonly hooks: Pick<FleetHooks, "claims" | "handOver" | "lastUsedMs">;
@@ -24,6 +30,8 @@ export class Handover {
   #again = false;
   #isLeaving = false;
   #isStopped = false;
+  #later: Timer | undefined;
+  #failures = 0;
 
   constructor(parts: HandoverParts) {
     this.#parts = parts;
@@ -41,12 +49,14 @@ export class Handover {
   /** Everything goes. @param untilMs monotonic: no further object is begun with after it */
   async leave(untilMs: number): Promise<void> {
     this.#isLeaving = true;
+    this.#later?.cancel();
     await this.#running;
     await this.#handOver(this.#parts.hooks.claims.all, untilMs);
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
+    this.#later?.cancel();
     await this.#running;
   }
 
@@ -54,8 +64,17 @@ export class Handover {
     while (this.#again && !this.#isStopped && !this.#isLeaving) {
       this.#again = false;
       const moved = this.#parts.hooks.claims.all.filter((object) => this.#homeOf(object) !== this.#parts.self);
-      await this.#handOver(moved, Number.POSITIVE_INFINITY);
+      if (await this.#handOver(moved, Number.POSITIVE_INFINITY)) this.#failures = 0;
+      else this.#lookLater();
     }
+  }
+
+  #lookLater(): void {
+    this.#later?.cancel();
+    if (this.#isStopped || this.#isLeaving) return;
+    const { timers, random } = this.#parts.world;
+    const pauseMs = backoffMs(++this.#failures, AGAIN_MS, AGAIN_MAX_MS, random.fraction());
+    this.#later = timers.after(pauseMs, () => this.begin());
   }
 
   /** The first of the ring that is not this node, where that is about to leave. */
@@ -64,31 +83,35 @@ export class Handover {
     return this.#isLeaving ? homes.find((node) => node !== this.#parts.self) : homes[0];
   }
 
-  async #handOver(objects: readonly ObjectIdentity[], untilMs: number): Promise<void> {
+  /** @returns whether all of them went */
+  async #handOver(objects: readonly ObjectIdentity[], untilMs: number): Promise<boolean> {
     const { hooks, settings, world } = this.#parts;
     const usedMs = (object: ObjectIdentity): number => hooks.lastUsedMs(object) ?? Number.NEGATIVE_INFINITY;
     const queue = objects
       .map((object) => ({ object, at: usedMs(object) }))
       .sort((left, right) => (left.at === right.at ? 0 : left.at - right.at));
     let next = 0;
+    let stayed = 0;
     const worker = async (): Promise<void> => {
       while (next < queue.length && this.#parts.isValid() && world.clock.monotonicMs() < untilMs) {
         const { object } = queue[next++] as (typeof queue)[number];
-        await this.#one(object);
+        if (!(await this.#one(object))) stayed++;
       }
     };
     await Promise.all(Array.from({ length: settings.HANDOFF_CONCURRENCY }, worker));
+    return stayed === 0;
   }
 
-  async #one(object: ObjectIdentity): Promise<void> {
+  async #one(object: ObjectIdentity): Promise<boolean> {
     const to = this.#homeOf(object);
     // The ring may have changed back meanwhile.
-    if (!this.#isLeaving && (to === this.#parts.self || this.#isStopped)) return;
+    if (!this.#isLeaving && (to === this.#parts.self || this.#isStopped)) return true;
     try {
-      await this.#parts.hooks.handOver(object, to);
+      return await this.#parts.hooks.handOver(object, to);
     } catch (thrown) {
       const error = asMoonportError(thrown);
       this.#parts.world.log.warn({ object: object.id, code: error.code }, `not handed over: ${error.message}`);
+      return false;
     }
   }
 }

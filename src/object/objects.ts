@@ -223,7 +223,7 @@ export class Objects {
    * Gives an object to whoever claims it next. Calls that wait for it here fail with `moved`, which is safe to repeat; those
    * that run end first. @param to the node that is to have it, for their hint
    */
-  async handOver(object: ObjectIdentity, to: string | undefined): Promise<void> {
+  async handOver(object: ObjectIdentity, to: string | undefined): Promise<boolean> {
     const resident = this.#residents.get(object.id);
     if (resident !== undefined) {
       const details = to === undefined ? {} : { node: to };
@@ -234,10 +234,14 @@ export class Objects {
         resident.stay();
         throw error;
       }
-      if (!resident.tryLeave()) return resident.stay();
+      if (!resident.tryLeave()) {
+        resident.stay();
+        return false;
+      }
       this.#residents.delete(object.id);
     }
     await this.#context.claims.release(object);
+    return true;
   }
 
   /** When it was last used; undefined for one that is not resident. */

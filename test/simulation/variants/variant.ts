@@ -1,4 +1,4 @@
-import type { FaultKind, FaultWeights, Plan } from "../plan.js";
+import type { FaultWeights, Plan } from "../plan.js";
 import type { Check } from "../simulate.js";
 import type { Replacement } from "./replacing.js";
 
@@ -20,5 +20,3 @@ export interface Variant {
 export function only(weights: FaultWeights): { readonly faults: FaultWeights } {
   return { faults: weights };
 }
-
-export type { FaultKind };
