@@ -39,7 +39,14 @@ export const SESSIONS: Record<string, Variant> = {
   "a session counts from the end of its renewal": {
     breaks: "A renewal is good for a ttl from when its answer came, not from when it was begun.",
     replaces: [replacing("membership/own-session", countingFromTheEnd)],
-    plan: { ...FEW, clockRates: [1, 1, 1], settings: { NODE_TTL_MARGIN_MS: 10 }, ...only({ bucket_slow: 1 }) },
+    plan: {
+      ...FEW,
+      clients: 12,
+      clockRates: [1, 1, 1],
+      settings: { NODE_TTL_MARGIN_MS: 10 },
+      strikeMs: 800,
+      ...only({ bucket_slow: 1 }),
+    },
     seed: 1,
     caughtBy: "history",
   },

@@ -8,6 +8,8 @@ export interface Variant {
   readonly replaces: readonly Replacement[];
   /** Makes the situation likelier in which it matters; a sound system takes it like any other. */
   readonly plan?: Partial<Plan>;
+  /** False: in simulations as the first ones were (plan.ts). */
+  readonly isVaried?: false;
   /** Catches it. */
   readonly seed: number;
   /** By which check, among others. */
