@@ -469,6 +469,7 @@ export class ResidentObject implements FileHolder {
   }
 
   #hasEnded(open: OpenObject): void {
+    this.#context.claims.ended(this.object);
     this.#closeNow(open, residencyEnded(this.object.id));
     open.removeFile();
     this.#letReadsRun();

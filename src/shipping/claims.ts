@@ -193,6 +193,16 @@ export class Claims {
     this.#lost(object.id);
   }
 
+  /**
+   * Its tombstone has landed. With others about, that is a clean release: any of them may claim it from now on, and what this
+   * session knows of its record is worth nothing.
+   */
+  ended(object: ObjectIdentity): void {
+    if (this.#held.get(object.id)?.manifest.replicas === undefined) return;
+    this.#held.delete(object.id);
+    this.#lost(object.id);
+  }
+
   /** Everything that this session holds, the longest unused first. */
   get all(): readonly ObjectIdentity[] {
     return [...this.#held.values()].map(({ object }) => object);
