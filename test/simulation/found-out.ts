@@ -9,9 +9,29 @@ import type { Variant } from "./variants/variant.js";
  */
 const FURTHER_SEEDS = Number(process.env.MOONPORT_VARIANT_SEEDS ?? 60);
 
+/**
+ * Of these the suite makes sure at every run: they are found within a few seeds. MOONPORT_VARIANTS=all searches for all of
+ * them, which takes its time.
+ */
+const EVERY_RUN = new Set([
+  "a tail is let go when it has been handed over",
+  "a journal answers before its sync",
+  "a tail is read back through shared bytes",
+  "W − 1 acknowledgements release",
+  "a gap is taken for an acknowledgement",
+  "a session is called dead without its time being up",
+  "what no record names is collected at once",
+  "a call's id is recorded in another transaction",
+  "what landed while a watched object was looked for is not read",
+  "the last event that was told counts as the last that landed",
+  "who watches an object is not told that its owner has lost it",
+]);
+const IS_ALL = process.env.MOONPORT_VARIANTS === "all";
+
 export function findsOut(variants: Readonly<Record<string, Variant>>): void {
   describe("a system with one fault is found out", () => {
-    it.each(Object.entries(variants))(
+    const searched = Object.entries(variants).filter(([name]) => IS_ALL || EVERY_RUN.has(name));
+    it.each(searched)(
       "%s",
       async (name, variant) => {
         const others = Array.from({ length: FURTHER_SEEDS }, (_, index) => index + 1);
