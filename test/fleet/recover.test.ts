@@ -75,7 +75,7 @@ test("an operator may go on with the journals that are left", async () => {
   fleet.node(gone).crash();
   fleet.node(other).crash();
   await fleet.time.advance(3_000);
-  expect(await fleet.time.until(fleet.node(left).node.recover(OBJECT))).toEqual({ seq: 1 });
+  expect(await fleet.time.until(fleet.node(left).node.recover(OBJECT))).toEqual({ object: OBJECT.id, seq: 1 });
   // Both journals had acknowledged it, or the third did: what is left may be either of the two that let it land.
   expect(await call(fleet, left, "value")).toBe(7);
   expect(await call(fleet, left, "write", 8)).toBe(null);
