@@ -1,6 +1,6 @@
 /** The kernel's own rates: a writing and a reading method, on one hot object and over a thousand, at 1 and 64 in flight. */
 import type { ObjectIdentity } from "../../src/identity.js";
-import { BenchNode, removeFolder, scratchFolder, workObject, workObjects, writeAll } from "../support/bench-node.js";
+import { BenchNode, listedObject, removeFolder, scratchFolder, workObject, workObjects, writeAll } from "../support/bench-node.js";
 import { callIdSource } from "../support/call-ids.js";
 import type { Case, Comparison, Group } from "../support/case.js";
 import { roundOfCalls } from "../support/measure.js";
@@ -13,12 +13,18 @@ const STRIDE = 617;
 const WARM_UP_WRITES = 64;
 
 type Spread = "hot" | "1000";
+/** Bare; with call ids; of a class with a directory. */
+type Kind = "plain" | "ids" | "listed";
 
 export class Calls implements Group {
   readonly cases: readonly Case[];
   readonly #parent: string;
   readonly #nextCallId = callIdSource();
-  readonly #many = { plain: workObjects("plain", OBJECTS), ids: workObjects("ids", OBJECTS) };
+  readonly #many = {
+    plain: workObjects("plain", OBJECTS),
+    ids: workObjects("ids", OBJECTS),
+    listed: Array.from({ length: OBJECTS }, (_, index) => listedObject(`listed-${index}`)),
+  };
   #folder = "";
   #bench: BenchNode | undefined;
   #hotObjects = 0;
@@ -33,6 +39,9 @@ export class Calls implements Group {
     ]);
     this.cases = [
       ...writes,
+      this.#write("hot", 1, "listed"),
+      this.#write("hot", 64, "listed"),
+      this.#write("1000", 64, "listed"),
       this.#read("hot", 1),
       this.#read("hot", 64),
       this.#read("1000", 1),
@@ -44,8 +53,8 @@ export class Calls implements Group {
     this.#folder = scratchFolder(this.#parent);
     this.#bench = await BenchNode.open(this.#folder, { OBJECT_FILES_OPEN_MAX: FILES_OPEN_MAX });
     const names = selected.map(({ name }) => name).filter((name) => name.includes("1000"));
-    if (names.some((name) => !name.includes("ids"))) await writeAll(this.#bench, this.#many.plain);
-    if (names.some((name) => name.includes("ids"))) await writeAll(this.#bench, this.#many.ids);
+    const kinds = new Set(names.map(kindIn));
+    for (const kind of kinds) await writeAll(this.#bench, this.#many[kind]);
   }
 
   async close(): Promise<void> {
@@ -53,15 +62,15 @@ export class Calls implements Group {
     removeFolder(this.#folder);
   }
 
-  #write(spread: Spread, inFlight: number, ids: "plain" | "ids"): Case {
-    const objectAt = this.#objects(spread, ids);
+  #write(spread: Spread, inFlight: number, kind: Kind): Case {
+    const objectAt = this.#objects(spread, kind);
     return {
-      name: `write ${spread} ${inFlight} in flight${ids === "ids" ? " ids" : ""}`,
-      against: writeFloors(spread, inFlight),
+      name: `write ${spread} ${inFlight} in flight${kind === "plain" ? "" : ` ${kind}`}`,
+      against: kind === "listed" ? besideBare(spread, inFlight) : writeFloors(spread, inFlight),
       round: async (bounds) => {
         const bench = this.#running();
         const at = await objectAt(bench);
-        const nextId = ids === "ids" ? this.#nextCallId : () => undefined;
+        const nextId = kind === "ids" ? this.#nextCallId : () => undefined;
         return roundOfCalls(bounds, inFlight, (index) => bench.write(at(index), index, nextId()));
       },
     };
@@ -82,10 +91,11 @@ export class Calls implements Group {
   }
 
   /** Which object the call of an index goes to. A hot object is a fresh one each round, so that rounds are alike. */
-  #objects(spread: Spread, ids: "plain" | "ids") {
+  #objects(spread: Spread, kind: Kind) {
     return async (bench: BenchNode): Promise<(index: number) => ObjectIdentity> => {
-      if (spread === "1000") return (index) => this.#many[ids][(index * STRIDE) % OBJECTS] as ObjectIdentity;
-      const hot = workObject(`hot-${this.#hotObjects++}`);
+      if (spread === "1000") return (index) => this.#many[kind][(index * STRIDE) % OBJECTS] as ObjectIdentity;
+      const key = `hot-${this.#hotObjects++}`;
+      const hot = kind === "listed" ? listedObject(key) : workObject(key);
       await writeAll(bench, new Array<ObjectIdentity>(WARM_UP_WRITES).fill(hot));
       return () => hot;
     };
@@ -95,6 +105,16 @@ export class Calls implements Group {
     if (this.#bench === undefined) throw new Error("the node of this group is not open");
     return this.#bench;
   }
+}
+
+function kindIn(name: string): Kind {
+  if (name.endsWith(" ids")) return "ids";
+  return name.endsWith(" listed") ? "listed" : "plain";
+}
+
+/** What a directory adds shows against the same write without one. */
+function besideBare(spread: Spread, inFlight: number): Comparison[] {
+  return [{ figure: inFlight === 1 ? "p50" : "rate", floors: [`write ${spread} ${inFlight} in flight`] }];
 }
 
 function writeFloors(spread: Spread, inFlight: number): Comparison[] {

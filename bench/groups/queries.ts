@@ -65,7 +65,7 @@ export class Queries implements Group {
         const { bench } = this.#nodes.get(size) ?? {};
         if (bench === undefined) throw new Error("the group is not open");
         return roundOfCalls(bounds, 1, (index) =>
-          bench.node.find({ app: "default", className: "Work", query: queryAt(index) }),
+          bench.node.find({ app: "default", className: "Listed", query: queryAt(index) }),
         );
       },
     };
@@ -93,7 +93,7 @@ async function apply(node: BenchNode["node"], number: number, shards: number, ro
   const shape: ApplyRequest["shape"] = ["bench", { who: "text", amount: "integer" }, ["amount"]];
   const request: ApplyRequest = { shape, isFresh: true, nowMs: 0, rows };
   await node.call({
-    object: shardObject("default", "Work", number, shards),
+    object: shardObject("default", "Listed", number, shards),
     method: "apply",
     args: [request as unknown as PlainValue],
     caller: { kind: "system" },

@@ -85,6 +85,11 @@ export function workObject(key: string): ObjectIdentity {
   return identityOf("default", "Work", key);
 }
 
+/** Of the class whose writes are published to a directory. */
+export function listedObject(key: string): ObjectIdentity {
+  return identityOf("default", "Listed", key);
+}
+
 export function workObjects(prefix: string, count: number): ObjectIdentity[] {
   return Array.from({ length: count }, (_, index) => workObject(`${prefix}-${index}`));
 }
