@@ -46,8 +46,13 @@ export interface JoinedFleet extends FleetView {
   /** Whether this node is the first of the partition's order. */
   isHomeOf(partition: number): boolean;
   begin(hooks: FleetHooks): void;
-  /** Gives up every object, cleanly, for the others; resolves when that is done or `untilMs` (monotonic) has come. */
-  leave(untilMs: number): Promise<void>;
+  /** An object has become this node's. */
+  claimed(object: ObjectIdentity): void;
+  /**
+   * Gives up every object, cleanly, for the others, and takes no new ones while others are there.
+   * @returns whether nothing is left; false when `untilMs` (monotonic) has come before
+   */
+  leave(untilMs: number): Promise<boolean>;
   /** Ends the session. */
   stop(): Promise<void>;
 }

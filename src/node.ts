@@ -182,6 +182,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       bucket,
       claims: new Claims(world, bucket, fleet, settings, {
         lost: (id) => this.feeds.lost(id),
+        claimed: (object) => joined?.claimed(object),
         beforeTail: (object) => this.#delay.beforeTail(object),
       }),
       fleet,
@@ -324,6 +325,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** Whether the object is this node's, as far as is known here. */
   holds(object: ObjectIdentity): boolean {
     return this.#context.claims.held(object) !== undefined;
+  }
+
+  /** See {@link Objects.moving}. @throws MoonportError `mailbox_full` */
+  moving(object: ObjectIdentity): Promise<string | undefined> | undefined {
+    return this.#objects.moving(object);
   }
 
   /** Whether a call of the method changes nothing; not of a class or method that is not known here. */

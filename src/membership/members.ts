@@ -131,9 +131,17 @@ export class Members implements Membership {
   }
 
   serveClientsAt(address: string): void {
-    this.#options = { ...this.#options, self: { ...this.#options.self, clientAddress: address } };
-    this.#session.change({ clientAddress: address });
-    this.#refreshList();
+    this.#sayOfSelf({ clientAddress: address });
+  }
+
+  weigh(weight: number): void {
+    this.#sayOfSelf({ weight });
+  }
+
+  #sayOfSelf(fields: Partial<Pick<NodeRecord, "clientAddress" | "weight">>): void {
+    this.#options = { ...this.#options, self: { ...this.#options.self, ...fields } };
+    this.#session.change(fields);
+    if (this.#refreshList()) this.#options.events.changed();
   }
 
   known(session: string): SessionStanding | undefined {
@@ -194,7 +202,8 @@ export class Members implements Membership {
     const { world, bucket, settings } = this.#options;
     const marginMs = settings.NODE_TTL_MARGIN_MS;
     const over = (why: OverReason): void => this.#lapsed(why);
-    return new OwnSession({ world, bucket, marginMs, record, key, version, startedMs, over });
+    const changed = (): void => this.#options.events.told();
+    return new OwnSession({ world, bucket, marginMs, record, key, version, startedMs, changed, over });
   }
 
   #lapsed(why: OverReason): void {
