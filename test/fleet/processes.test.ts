@@ -130,6 +130,23 @@ describe("moonport start", () => {
     expect(JSON.stringify(run.document) + run.stderr).not.toContain(SECRET.slice(0, 15));
   });
 
+  it("ends with what happened to it when another process takes its name, and the other serves", async () => {
+    const options = { cwd: ledgerApp() };
+    const start = (data: string): RunningCli => {
+      const fleet = ["--node", "n1", "--fleet-listen", "127.0.0.1:0", "--bucket", "sqlite:b?shared=1"];
+      return new RunningCli(options, "start", "--port", "0", "--json", "--data", data, ...fleet, ...HURRIED);
+    };
+    const first = start("one");
+    await first.document("url");
+    const second = start("two");
+    await second.document("url");
+    expect(await first.exit).toBe(7);
+    expect(first.stderr + first.lines.join("")).toContain("another process has taken the name n1");
+    expect((await cliJson(options, "call", "Ledger/a", "add", "1", "1", "5", "--data", "two")).code).toBe(0);
+    second.signal("SIGTERM");
+    expect(await second.exit).toBe(0);
+  });
+
   it("joins a fleet as its environment says", async () => {
     const env = {
       MOONPORT_NODE: "left",
