@@ -182,6 +182,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#node.stop();
   }
 
+  leave(): Promise<void> {
+    return this.#node.leave();
+  }
+
   call(request: CallRequest): Promise<CallReply> {
     return this.#call(request, []);
   }
@@ -296,7 +300,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const whyInvalid = this.#fleet.whyInvalid();
     const standing = { valid: whyInvalid === undefined, ...(whyInvalid !== undefined && { whyInvalid }) };
     const nodes = this.#fleet.members.length;
-    return { ...(await this.#node.status()), fleet: { node, session, address, nodes, ...standing } };
+    const { isLeaving } = this.#fleet;
+    return { ...(await this.#node.status()), fleet: { node, session, address, nodes, isLeaving, ...standing } };
   }
 
   get session(): string {
