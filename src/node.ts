@@ -90,6 +90,8 @@ const NO_CHAIN: readonly string[] = [];
 
 type Phase = "serving" | "settling" | "stopping" | "stopped";
 const SYSTEM: Caller = { kind: "system" };
+/** What waking an object that is not there comes to. */
+const NOWHERE: Woken = { epoch: 0, seq: 0, ran: 0, inMs: null };
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** This life of the node: the session that it began with. */
@@ -172,6 +174,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       declarationOf: (app, className) => this.#catalog.classOf(app, className).directory,
       call,
       tellRow: (object) => (this.#router ?? this).tellRow(object),
+      debts: {
+        offered: (...offered) => this.#delay.rowDebts.offered(...offered),
+        told: (...told) => this.#delay.rowDebts.told(...told),
+      },
       isHome: (object) => this.#router?.isHome(object) ?? true,
     });
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
@@ -207,6 +213,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       obligations: {
         opened: (...opened) => this.#delay.obligations.opened(...opened),
         listed: (...listed) => this.#delay.obligations.listed(...listed),
+        named: (...named) => this.#delay.obligations.named(...named),
         landed: (...landed) => this.#delay.obligations.landed(...landed),
       },
       landed: (landing) => {
@@ -299,14 +306,25 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   /**
-   * Has an object run its due timers; resolves when what they did is durable, and whoever is to know of its next one does.
+   * Has an object run its due timers and take up what else it owes; resolves when what they did is durable, and whoever is to
+   * know of its next one does.
    * @throws MoonportError `moved` when the object is another node's
    */
   async wake(object: ObjectIdentity): Promise<Woken> {
     this.#assertServing(SYSTEM);
-    if (!(await this.#objects.exists(object))) return { epoch: 0, seq: 0, ran: 0, inMs: null };
+    const exists = await this.#objects.exists(object);
     const expiresMs = this.#nowMs() + this.#options.settings.CALL_TIMEOUT_MS;
-    return this.#delay.waking(object, () => this.#objects.runTimers(object, expiresMs));
+    return this.#delay.waking(object, async () => {
+      if (exists) return this.#objects.runTimers(object, expiresMs);
+      await this.#tellGone(object);
+      return NOWHERE;
+    });
+  }
+
+  /** Of an object that has ended, its directory may not know so yet. */
+  async #tellGone(object: ObjectIdentity): Promise<void> {
+    const manifest = await this.#objects.manifest(object);
+    if (manifest?.destroyed) this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
   }
 
   async timers(object: ObjectIdentity): Promise<ObjectTimers> {
@@ -471,10 +489,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#assertServing();
     this.#directories.forget(object);
     if (await this.#exists(object)) await this.#objects.tellRow(object);
-    else {
-      const manifest = await this.#objects.manifest(object);
-      if (manifest?.destroyed) this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
-    }
+    else await this.#tellGone(object);
     await this.#directories.whenTold(object);
   }
 

@@ -59,8 +59,8 @@ export class OpenObject {
   #unlandedEvents: EmittedEvent[] = [];
   /** What commits that are not durable yet oblige to, in their order. */
   #owed: OwedMark[] = [];
-  /** The last of all marks; undefined as long as it owed nothing in this opening. */
-  #lastOwed: OwedMark | undefined;
+  /** Whether it has owed anything in this opening: whoever keeps its promises is asked before the bucket names more. */
+  #mayOwe = false;
 
   /**
    * Claims the object, brings its file to the manifest's position and opens it.
@@ -116,7 +116,7 @@ export class OpenObject {
   /** Whatever an earlier residency left undone: nobody may know of it. */
   #takeUpOwed(): void {
     const mark = this.#owedNow(false);
-    if (mark.nextDueMs !== undefined || mark.messagesThrough > 0) this.#lastOwed = mark;
+    this.#mayOwe = mark.nextDueMs !== undefined || mark.messagesThrough > 0;
     this.#context.obligations.opened(this.object, this.claim.manifest.epoch, mark);
   }
 
@@ -131,9 +131,13 @@ export class OpenObject {
   }
 
   /** W1: before the bucket names what obliges, the object stands in the owing list. */
-  readonly #listed = (): Promise<void> | undefined => {
-    if (this.#lastOwed === undefined) return undefined;
-    return this.#context.obligations.listed(this.object, this.claim.manifest.epoch, this.#owed.at(-1));
+  readonly #listed = ({ carried }: ObjectLoad): Promise<void> | undefined => {
+    const endsRow = carried === "tombstone" && this.tables.directoryRow.standing() !== undefined;
+    const changesRow = endsRow || this.hasUnlandedRow;
+    this.#mayOwe ||= changesRow;
+    if (!this.#mayOwe) return undefined;
+    const { obligations } = this.#context;
+    return obligations.listed(this.object, this.claim.manifest.epoch, { mark: this.#owed.at(-1), changesRow });
   };
 
   /** This node is alone: the bucket releases. */
@@ -229,7 +233,7 @@ export class OpenObject {
   /** Tells how the row stands; what has not landed is told when it has. */
   tellRow(): void {
     const standing = this.hasUnlandedRow ? undefined : this.tables.directoryRow.standing();
-    if (standing !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, standing);
+    if (standing !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, standing, true);
   }
 
   #keepRow(): void {
@@ -244,9 +248,8 @@ export class OpenObject {
 
   #noteOwed(toldNextDue: boolean): void {
     this.tables.owingChange.take();
-    const mark = this.#owedNow(toldNextDue);
-    this.#lastOwed = mark;
-    this.#owed.push(mark);
+    this.#mayOwe = true;
+    this.#owed.push(this.#owedNow(toldNextDue));
   }
 
   /** The transaction just committed destroyed the object. */
@@ -329,7 +332,7 @@ export class OpenObject {
     const isOpen = this.#unlandedRows.findIndex((row) => row.seq > seq);
     const landed = this.#unlandedRows.splice(0, isOpen < 0 ? this.#unlandedRows.length : isOpen);
     const last = landed.at(-1);
-    if (last !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, last);
+    if (last !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, last, false);
   }
 
   /** Of what is durable now only the last mark counts. */
@@ -344,6 +347,7 @@ export class OpenObject {
 
   /** The bucket has it. */
   #landed({ carried }: ObjectLoad): void {
+    if (this.#mayOwe) this.#context.obligations.named(this.object);
     this.#events.landed(this, carried);
   }
 
