@@ -69,7 +69,6 @@ import { LandingProbe } from "./shipping/landing-probe.js";
 import { PastWalk } from "./shipping/past-walk.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
-import type { StoredMessage } from "./store/outbox.js";
 import { Outbound, type OutboundOptions } from "./units/outbound.js";
 import { UnitRunner } from "./units/unit-runner.js";
 import type { PlainValue, SqlRows, SqlValue } from "./values.js";
@@ -248,7 +247,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       session: () => this.session,
       isDead: async (session) => (await fleet.standing(session)) === "dead",
       isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
-      messages: (object, limit) => this.#messagesOf(object, limit),
+      messages: (object, limit) => this.#objects.messages(object, limit),
       sent: (object, numbers) => this.#objects.messagesSent(object, numbers),
       checkMethod: (app, className, method) => {
         if (app === SYSTEM_APP) throw noSuchApp(app);
@@ -324,7 +323,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** Of an object that has ended, its directory may not know so yet. */
   async #tellGone(object: ObjectIdentity): Promise<void> {
     const manifest = await this.#objects.manifest(object);
-    if (manifest?.destroyed) this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
+    // Claimed since by a call that wrote nothing, it is no less gone.
+    if (manifest === undefined || (!manifest.destroyed && manifest.pages > 0)) return;
+    this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
   }
 
   async timers(object: ObjectIdentity): Promise<ObjectTimers> {
@@ -694,11 +695,6 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const over = new AbortController();
     await Promise.race([work.catch(() => {}), sleep(this.#options.world, boundMs, over.signal)]);
     over.abort();
-  }
-
-  async #messagesOf(object: ObjectIdentity, limit: number): Promise<readonly StoredMessage[]> {
-    if (!(await this.#objects.exists(object))) return [];
-    return this.#objects.read(object, (open) => open.tables.outbox.read(0, limit));
   }
 
   async #callFromObject({ expiresMs, chain, ...call }: InnerCall): Promise<PlainValue> {

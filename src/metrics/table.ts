@@ -69,7 +69,7 @@ export const METRICS = {
   moonport_directory_lag_seconds: gauge("Since the oldest of those landed; 0 when none waits."),
   moonport_directory_rows_told_total: counter("Directory rows that were told."),
   moonport_directory_rows_dropped_total: counter(
-    "Directory rows that found DIRECTORY_QUEUE_MAX others waiting. Each is told when its object next changes it or wakes.",
+    "Directory rows that found DIRECTORY_QUEUE_MAX others waiting. Each is asked for again when there is room.",
   ),
   moonport_directory_failures_total: counter("Batches of rows that a directory did not take. Each is tried again."),
   moonport_directory_derivations_failed_total: counter(

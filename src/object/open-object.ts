@@ -124,7 +124,7 @@ export class OpenObject {
     const { timers, outbox } = this.tables;
     return {
       seq: this.#committedSeq,
-      nextDueMs: timers.nextDueMs(),
+      nextDueMs: this.isDestroyed ? undefined : timers.nextDueMs(),
       messagesThrough: outbox.last,
       isToldToShard,
     };
@@ -252,9 +252,27 @@ export class OpenObject {
     this.#owed.push(this.#owedNow(toldNextDue));
   }
 
+  /** In the transaction that destroys the object: messages that have not left make it stay until they have. */
+  noteEnd(): void {
+    const { outbox, meta } = this.tables;
+    if (outbox.last > 0) meta.set("destroyed_ms", Math.floor(this.#context.world.clock.wallMs()));
+  }
+
+  /** Whether it was destroyed, and is here for its messages alone. */
+  get isDestroyed(): boolean {
+    return (this.tables.meta.get("destroyed_ms") ?? 0) > 0;
+  }
+
   /** The transaction just committed destroyed the object. */
   end(): void {
     this.cargo.endAt(this.#committedSeq, this.tables.events.last);
+  }
+
+  /** The last message of an object that was destroyed before has left. */
+  endAfterMessages(): void {
+    this.#committedSeq++;
+    this.end();
+    this.shipper.committed();
   }
 
   /** What a call of this id replied, if it ran. @throws MoonportError `id_conflict`, `id_expired` */
