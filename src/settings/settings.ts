@@ -232,7 +232,7 @@ export const SETTINGS = {
     100_000,
     1,
     10_000_000,
-    "Rows of a node that may wait to be told to directories; one more is dropped, and told when its object next changes it or wakes.",
+    "Rows of a node that may wait to be told to directories; one more is dropped, and asked for again when there is room.",
   ),
   DIRECTORY_BACKOFF_MAX_MS: wait(
     10_000,
