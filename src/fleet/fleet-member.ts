@@ -41,6 +41,8 @@ export interface FleetOptions {
   readonly clientAddress?: string;
   /** Says what else peers may ask, before they can. */
   readonly handle?: (peers: Peers) => void;
+  /** Another process has this node's name (`node_replaced`): it will not answer any more, and may as well stop. */
+  readonly replaced?: (error: MoonportError) => void;
 }
 
 export class FleetMember implements JoinedFleet {
@@ -60,7 +62,7 @@ export class FleetMember implements JoinedFleet {
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
-    const { node, zone, weight, network, secret, clientAddress, handle } = options;
+    const { node, zone, weight, network, secret, clientAddress, handle, replaced } = options;
     const journal = await Journal.open({
       world,
       settings,
@@ -101,7 +103,7 @@ export class FleetMember implements JoinedFleet {
           changed: () => member?.changed(),
           lapsed: () => member?.lapsed(),
           joined: () => member?.joined(),
-          replaced: (error) => world.log.error({ code: error.code }, error.message),
+          replaced: (error) => replaced?.(error),
         },
       });
       member = new FleetMember(parts, options.node, links, journal, members, senders);
