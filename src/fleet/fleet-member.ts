@@ -78,9 +78,12 @@ export class FleetMember implements JoinedFleet {
       secret,
       fleet,
       version: VERSION,
+      // The one on the other side may have died.
+      lost: () => member?.lookNow(),
     });
     const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
-    serveJournal(links, journal, (object, session) => senders.note(object, session));
+    const heard = (object: string, session: string): void => senders.note(object, session);
+    serveJournal(links, journal, heard, settings.LINK_MESSAGE_BYTES_MAX / 2);
     handle?.(links);
     try {
       const address = await links.start();
@@ -210,11 +213,16 @@ export class FleetMember implements JoinedFleet {
     }
   };
 
+  private lookNow(): void {
+    this.#members.lookNow();
+  }
+
   journalOf({ node, journal }: Member): JournalPort {
     if (journal === this.#journal.id) return this.#ownJournal;
     let remote = this.#remote.get(node);
     if (remote === undefined) {
-      remote = remoteJournal({ request: this.ask }, node, () => this.#members.member(node)?.address);
+      const peers = { request: this.ask };
+      remote = remoteJournal(this.#parts.world, peers, node, () => this.#members.member(node)?.address);
       this.#remote.set(node, remote);
     }
     return remote;
@@ -231,11 +239,12 @@ export class FleetMember implements JoinedFleet {
 
   /** The node can serve now: what its journal holds of the dead is taken over. */
   begin(hooks: FleetHooks): void {
-    const { world, settings } = this.#parts;
+    const { world, settings, bucket } = this.#parts;
     this.#hooks = hooks;
     this.#takeover = new Takeover({
       world,
       settings,
+      isBucketEmbedded: bucket.atomic,
       claims: hooks.claims,
       journal: this.#journal,
       sentBy: (object) => this.#senders.sessionOf(object),
@@ -285,15 +294,24 @@ export class FleetMember implements JoinedFleet {
     return this.#rankOf(partition) === 0;
   }
 
+  /** Told before `changed`: by the ring of before, the dead would still be the home of what they leave. */
   private sessionEnded(): void {
+    const isSameRing = this.#refreshRing();
     this.#takeover?.begin();
     this.#hooks?.sessionEnded();
+    if (!isSameRing) this.#handover?.begin();
+  }
+
+  /** @returns whether it is the same as before */
+  #refreshRing(): boolean {
+    const members = this.#members.members();
+    const isSame = this.#ring.isOf(members);
+    if (!isSame) this.#ring = new Ring(members);
+    return isSame;
   }
 
   private changed(): void {
-    const members = this.#members.members();
-    const isSameRing = this.#ring.isOf(members);
-    if (!isSameRing) this.#ring = new Ring(members);
+    const isSameRing = this.#refreshRing();
     this.#hooks?.membersChanged();
     if (!isSameRing) this.#handover?.begin();
     this.#membersChanged();

@@ -512,6 +512,18 @@ export const SETTINGS = {
     "Objects that a node hands over to others at once, when one joins or the node itself leaves.",
   ),
   TAKEOVER_CONCURRENCY: count(64, 1, 4_096, "Objects of a dead session that a node takes over at once."),
+  TAKEOVER_BATCH: count(
+    512,
+    1,
+    4_096,
+    "As TAKEOVER_CONCURRENCY with the embedded bucket, where what they all ask of it travels and commits together.",
+  ),
+  TAKEOVER_AHEAD_MAX: count(
+    100_000,
+    0,
+    10_000_000,
+    "Objects of a dead session without writes of which the embedded bucket lacks anything that a node claims before they are called.",
+  ),
   LINK_REQUEST_MS: wait(5_000, 10, 600_000, "How long a node waits for another node's answer."),
   LINK_CONNECT_MS: wait(2_000, 10, 600_000, "How long a link to another node may take to be made."),
   LINK_HEARTBEAT_MS: wait(
