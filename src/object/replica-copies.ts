@@ -61,7 +61,6 @@ export class ReplicaCopies {
     const copy = this.#copyOf(object);
     if (copy === undefined) return undefined;
     const read = await copy.read(position, (file) => this.#answer(file, reading));
-    this.#trim();
     return read?.value.kind === "answer" ? { value: read.value.value, seq: read.seq } : undefined;
   }
 
@@ -95,11 +94,6 @@ export class ReplicaCopies {
     const most = this.#context.settings.REPLICA_BYTES_MAX - bytes;
     while (this.bytes - copy.bytes > most) if (!this.#dropOne()) return false;
     return most >= 0;
-  }
-
-  /** Those that are brought on grow. */
-  #trim(): void {
-    while (this.bytes > this.#context.settings.REPLICA_BYTES_MAX) if (!this.#dropOne()) return;
   }
 
   /** The longest unread that nobody uses. */

@@ -61,7 +61,9 @@ export class ReplicaCopy {
   readonly #parts: ReplicaCopyParts;
   readonly #object: ObjectIdentity;
   readonly #path: string;
-  readonly #closed = new AbortController();
+  /** Pauses under way: they end with the copy. */
+  readonly #pauses = new Set<AbortController>();
+  #isClosed = false;
   #file: CopyFile | undefined;
   #open: HostFile | undefined;
   #readers = 0;
@@ -87,12 +89,14 @@ export class ReplicaCopy {
 
   /**
    * @param work what it throws is thrown
-   * @returns undefined where the copy cannot be brought there
+   * @returns undefined where the copy cannot be brought there, or not within REPLICA_WAIT_MS
    */
   async read<T>(position: Position, work: (file: HostFile) => T | Promise<T>): Promise<CopyRead<T> | undefined> {
+    const { world, settings } = this.#parts;
+    const untilMs = world.clock.monotonicMs() + settings.REPLICA_WAIT_MS;
     // From the last look on nothing gives way until it counts as a reader.
     while (this.#writing !== undefined || !this.#isAt(position)) {
-      if (this.#closed.signal.aborted || !(await this.#mayComeTo(position))) return undefined;
+      if (this.#isClosed || !(await this.#mayComeTo(position, untilMs))) return undefined;
     }
     const file = this.#opened();
     if (file === undefined) return undefined;
@@ -102,34 +106,50 @@ export class ReplicaCopy {
       return { value: await work(file), seq };
     } finally {
       this.#readers--;
-      if (this.#readers === 0) this.#whenUnread?.();
+      if (this.#readers === 0) this.#unread();
     }
   }
 
-  /** Nobody reads it any more: its file goes. */
+  /** Nobody begins to read it any more; its file goes with the last reader. */
   close(): void {
-    this.#closed.abort();
-    this.#drop();
+    this.#isClosed = true;
+    for (const pause of this.#pauses) pause.abort();
+    if (this.#readers === 0) this.#drop();
   }
 
-  /** One step on the way. @returns false where it ends before the position */
-  async #mayComeTo(position: Position): Promise<boolean> {
-    if (this.#writing !== undefined) {
-      await this.#writing;
-      return true;
-    }
+  #unread(): void {
+    this.#whenUnread?.();
+    if (this.#isClosed) this.#drop();
+  }
+
+  /** One step on the way. @returns false where it ends before the position, or not in time: others may be glad of it later */
+  async #mayComeTo(position: Position, untilMs: number): Promise<boolean> {
     // What others have it brought to may be less than this reader needs.
-    const isJoining = this.#bringing !== undefined;
+    const isOthers = this.#bringing !== undefined;
     this.#bringing ??= this.#bring(position).finally(() => {
       this.#bringing = undefined;
     });
-    await this.#bringing;
-    return isJoining || this.#isAt(position);
+    const isInTime = await this.#within(this.#writing ?? this.#bringing, untilMs);
+    return isInTime && (isOthers || this.#isAt(position));
+  }
+
+  async #within(work: Promise<void>, untilMs: number): Promise<boolean> {
+    const over = new AbortController();
+    const late = this.#pause(untilMs - this.#parts.world.clock.monotonicMs(), over).then(() => false);
+    const isInTime = await Promise.race([work.then(() => true), late]);
+    over.abort();
+    return isInTime;
+  }
+
+  async #pause(pauseMs: number, ending = new AbortController()): Promise<void> {
+    this.#pauses.add(ending);
+    await sleep(this.#parts.world, Math.max(0, pauseMs), ending.signal);
+    this.#pauses.delete(ending);
   }
 
   /** A later line begins where the earlier one had got to with all that was released of it. */
   #isAt({ epoch, seq }: Position): boolean {
-    return this.#file !== undefined && this.#file.line >= epoch && this.#file.seq >= seq;
+    return this.#file !== undefined && this.#file.bytes > 0 && this.#file.line >= epoch && this.#file.seq >= seq;
   }
 
   async #bring(position: Position): Promise<void> {
@@ -139,12 +159,11 @@ export class ReplicaCopy {
       for (let pauseMs = LOOK_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, LOOK_MAX_MS)) {
         if ((await this.#advance(position)) === "done") return;
         const isLate = world.clock.monotonicMs() + pauseMs > untilMs;
-        if (isLate || this.#closed.signal.aborted) return;
-        await sleep(world, pauseMs, this.#closed.signal);
+        if (isLate || this.#isClosed) return;
+        await this.#pause(pauseMs);
       }
     } catch (thrown) {
       this.#failed(thrown);
-      if (!this.#closed.signal.aborted) await this.#exclusively(() => this.#drop());
     }
   }
 
@@ -171,7 +190,8 @@ export class ReplicaCopy {
     const keys = new ObjectKeys(this.#object);
     const found = await bucket.get(keys.manifest);
     const manifest = found && decodeManifest(this.#object.id, found.bytes);
-    if (manifest === undefined || !hasContent(manifest)) return this.#exclusively(() => this.#drop());
+    // Of an object that is new, journals may have all there is.
+    if (manifest === undefined || !(hasContent(manifest) || held)) return this.#exclusively(() => this.#drop());
     const source: StateSource = { bucket, folder: world.folder, keys, manifest };
     const way = await this.#file?.wayTo(source);
     await this.#exclusively(async () => {
@@ -215,7 +235,14 @@ export class ReplicaCopy {
       }
       this.#whenUnread = undefined;
       this.#closeDatabase();
-      if (!this.#closed.signal.aborted) await write();
+      if (this.#isClosed) return;
+      await write();
+      // It may have grown.
+      if (!this.#parts.makeRoom(this, this.bytes)) this.#drop();
+    } catch (thrown) {
+      // Half written, it is nobody's state. It must be gone before anybody may look.
+      this.#drop();
+      throw thrown;
     } finally {
       this.#writing = undefined;
       writing.resolve();

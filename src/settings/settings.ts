@@ -513,10 +513,10 @@ export const SETTINGS = {
   ),
   REPLICA_BYTES_MAX: size(GIB, 0, 1024 * GIB, "The files of those copies together; the longest unread go first."),
   REPLICA_WAIT_MS: wait(
-    100,
+    250,
     0,
     600_000,
-    "How long a call that may read from a copy waits for this node's journal to have what the owner has landed; then the owner answers.",
+    "How long a call that may read from a copy waits for it to have what the owner has landed; then the owner answers.",
   ),
   HANDOFF_CONCURRENCY: count(
     32,

@@ -5,13 +5,15 @@
  * It is always one state of the object's line, whole, and knows which: the seq, and the epoch whose owner vouches for it. It is
  * never believed after a restart. Whoever brings it on sees to it that SQLite does not have it open meanwhile.
  */
+import { PAGE_BYTES } from "../store/object-database.js";
 import type { Folder } from "../world/folder.js";
 import { type World, yieldTurn } from "../world/world.js";
 import { assembleState, bodiesOf, type StateSource } from "./assemble-state.js";
-import { type Manifest, ownershipOf } from "./manifest.js";
+import { hasContent, type Manifest, ownershipOf } from "./manifest.js";
+import { removeLocalFile } from "./open-file.js";
 import { segmentsOf } from "./wal/bundle.js";
 import { GrowingFile } from "./wal/growing-file.js";
-import type { PageLedger } from "./wal/page-identity.js";
+import { PageLedger } from "./wal/page-identity.js";
 import { decodeSegment } from "./wal/segment.js";
 
 /** Between two turns of the loop. */
@@ -26,10 +28,16 @@ export class CopyFile {
   /** Under which the last of the content was written. */
   #epoch: number;
 
-  /** @throws MoonportError `object_corrupt`, `storage_*`, `bucket_failed`; nothing is left on the disk then */
+  /**
+   * What the manifest names; an empty file where that is nothing, which is no database before it was brought on.
+   * @throws MoonportError `object_corrupt`, `storage_*`, `bucket_failed`; nothing is left on the disk then
+   */
   static async restore(source: StateSource, path: string): Promise<CopyFile> {
-    const ledger = await assembleState(source, path);
-    return new CopyFile(path, source.manifest, ledger);
+    const { manifest, folder } = source;
+    if (hasContent(manifest)) return new CopyFile(path, manifest, await assembleState(source, path));
+    removeLocalFile({ folder }, path);
+    folder.open(path, "write").close();
+    return new CopyFile(path, manifest, new PageLedger(PAGE_BYTES));
   }
 
   private constructor(path: string, manifest: Manifest, ledger: PageLedger) {
