@@ -146,7 +146,7 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
   const isSwarm = chance(0.5);
   const kinds = isSwarm ? drawSwarm(random) : SANE_FAULTS;
   const mayDestroy = chance(0.3) && (workload === "register" || workload === "counter");
-  const variety = {
+  const variety: Partial<Plan> & Pick<Plan, "settings"> = {
     faults: doClocksLeap ? { ...kinds, clock_leap: CLOCK_LEAP } : kinds,
     readShare: doClocksLeap ? 0 : 0.3,
     destroyShare: mayDestroy ? 0.1 : 0,
