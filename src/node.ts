@@ -53,6 +53,8 @@ import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
+import { ReplicaCopies } from "./object/replica-copies.js";
+import type { Position } from "./object/replica-copy.js";
 import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
@@ -106,6 +108,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #objects: Objects;
   readonly #restoring: Restoring;
   readonly #empty: EmptyObjects;
+  /** Of other nodes' objects; absent where there is no other node. */
+  readonly #copies: ReplicaCopies | undefined;
   readonly #units: UnitRunner;
   readonly #directories: Directories;
   /** This node's own objects, for who watches them. */
@@ -224,6 +228,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#objects = new Objects(this.#context);
     this.#restoring = new Restoring(this.#context, this.#objects);
     this.#empty = new EmptyObjects(this.#context);
+    this.#copies = joined && new ReplicaCopies(this.#context, (object, range) => joined.ownEntries(object, range));
     this.source = new ObjectSource(this.#context, this.#objects, this.#empty);
     this.#hub = new Hub({ source: this.source, world, settings });
     this.feeds = new Feeds(this.source);
@@ -343,6 +348,36 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** Whether the object is this node's, as far as is known here. */
   holds(object: ObjectIdentity): boolean {
     return this.#context.claims.held(object) !== undefined;
+  }
+
+  /** As {@link Objects.position}. */
+  async position(object: ObjectIdentity, journal: string): Promise<Position | undefined> {
+    this.#assertServing();
+    const { version } = this.#catalog.classOf(object.app, object.className);
+    const position = await this.#objects.position(object, journal);
+    return position && { ...position, version };
+  }
+
+  /**
+   * A call of a reading method, answered from a copy of another node's object that is at the position at least.
+   * @returns undefined where there can be none: its owner is to be asked. @throws MoonportError what the method throws
+   */
+  async callCopy(request: CallRequest, position: Position): Promise<CallReply | undefined> {
+    const begunMs = this.#nowMs();
+    this.#assertServing();
+    const { object, method, args, caller, callId } = request;
+    const lua = this.#catalog.classOf(object.app, object.className);
+    try {
+      const read = await this.#copies?.read(object, position, { lua, method, args, caller, callId });
+      this.counters.replicaReads[read === undefined ? "owner" : "copy"]++;
+      if (read === undefined) return undefined;
+      this.#ended(request, begunMs);
+      return { value: read.value, seq: read.seq, from: "replica" };
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      this.#ended(request, begunMs, error);
+      throw error.with({ object: object.id, ...(callId !== undefined && { callId }) });
+    }
   }
 
   /** Whether a call of the method changes nothing; not of a class or method that is not known here. */
@@ -575,6 +610,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       ...this.#objects.waiting,
       residents: this.#objects.residents,
       openFiles: this.#files.size,
+      copies: this.#copies?.size ?? 0,
+      copyBytes: this.#copies?.bytes ?? 0,
       subscriptions: this.#hub.subscriptions,
       watchedObjects: this.#hub.watchedObjects,
       directory: this.#directories.gauges,
@@ -659,6 +696,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     await this.#within(settings.DRAIN_MS / 2, this.#delay.stop());
     this.#objects.abandon(cause);
     this.#empty.close();
+    this.#copies?.close();
     this.#probe.stop();
     this.#pastWalk.stop();
     if ("stop" in this.#fleet) await this.#fleet.stop();
@@ -735,9 +773,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
-    if (request.mustRead === true) {
+    if (request.mustRead === true || request.consistency === "replica") {
       throw MoonportError.of("not_a_reading_method", `${object.className}.${method} is a writing method`, {
-        hint: "call it with POST",
+        hint: "call it with POST, and without a consistency",
       });
     }
     const reply = await this.#objects.call(object, this.#input(request, access, chain));
@@ -814,6 +852,8 @@ function noSuchApp(app: string): MoonportError {
 
 /** An open object has its file, its WAL, and the WAL once more for the capture. */
 const DESCRIPTORS_PER_FILE = 3;
+/** A copy has its file and its WAL. */
+const DESCRIPTORS_PER_COPY = 2;
 /** For the process itself, the bucket and connections. */
 const DESCRIPTORS_KEPT = 256;
 
@@ -821,12 +861,14 @@ const DESCRIPTORS_KEPT = 256;
  * How many object files may be open: OBJECT_FILES_OPEN_MAX, or fewer where the process may not have that many descriptors.
  * Running out of them would fail calls at random.
  */
-function filesOpenMax({ world, settings }: NodeOptions): number {
+function filesOpenMax({ world, settings, fleet }: NodeOptions): number {
   const wanted = settings.OBJECT_FILES_OPEN_MAX;
   if (world.descriptorsMax === undefined) return wanted;
-  const fits = Math.floor((world.descriptorsMax - DESCRIPTORS_KEPT) / DESCRIPTORS_PER_FILE);
+  const copies = fleet === undefined ? 0 : settings.REPLICA_COPIES_MAX * DESCRIPTORS_PER_COPY;
+  const kept = DESCRIPTORS_KEPT + copies;
+  const fits = Math.floor((world.descriptorsMax - kept) / DESCRIPTORS_PER_FILE);
   if (wanted <= fits) return wanted;
-  const needed = wanted * DESCRIPTORS_PER_FILE + DESCRIPTORS_KEPT;
+  const needed = wanted * DESCRIPTORS_PER_FILE + kept;
   if (fits < 1) {
     throw MoonportError.of(
       "bad_setting",

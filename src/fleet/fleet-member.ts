@@ -10,7 +10,7 @@ import { quorumFor } from "../cluster/quorum.js";
 import { Ring } from "../cluster/ring.js";
 import { MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
-import type { JournalPort } from "../journal/contract.js";
+import type { EntryRange, HeldEntries, JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
@@ -226,6 +226,10 @@ export class FleetMember implements JoinedFleet {
       this.#remote.set(node, remote);
     }
     return remote;
+  }
+
+  ownEntries(object: string, range: EntryRange): Promise<HeldEntries | undefined> {
+    return this.#journal.entries(object, range);
   }
 
   readonly #ownJournal: JournalPort = {

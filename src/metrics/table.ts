@@ -108,6 +108,13 @@ export const METRICS = {
   moonport_residents: gauge("Objects in memory."),
   moonport_open_files: gauge("Of those, how many have their file open."),
 
+  moonport_replica_reads_total: counter(
+    "Calls of another node's objects that a copy might answer, by who did: this node's copy, or the owner.",
+    "from",
+  ),
+  moonport_copies: gauge("Copies of other nodes' objects."),
+  moonport_copy_bytes: gauge("Their files, bytes."),
+
   moonport_subscriptions: gauge("Subscriptions and live views."),
   moonport_watched_objects: gauge("Objects that have any."),
   moonport_sockets: gauge("Open WebSockets."),

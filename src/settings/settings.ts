@@ -505,6 +505,19 @@ export const SETTINGS = {
     "Objects that a journal knows; beyond it forgets those that it holds no entries of, and asks the bucket when it hears of them again.",
   ),
   CLAIM_MS: wait(10_000, 10, 600_000, "How long a claim may wait for promises before it fails with replicas_missing."),
+  REPLICA_COPIES_MAX: count(
+    128,
+    0,
+    100_000,
+    "Copies of other nodes' objects that a node keeps for calls that may read from one; the longest unread go first. Each has a file open.",
+  ),
+  REPLICA_BYTES_MAX: size(GIB, 0, 1024 * GIB, "The files of those copies together; the longest unread go first."),
+  REPLICA_WAIT_MS: wait(
+    250,
+    0,
+    600_000,
+    "How long a call that may read from a copy waits for it to have what the owner has landed; then the owner answers.",
+  ),
   HANDOFF_CONCURRENCY: count(
     32,
     1,
