@@ -96,7 +96,13 @@ class DevNodes {
   }
 
   #start(name: string, words: readonly string[]): NodeProcess {
-    return new NodeProcess({ name, words, environment: this.#environment, nodes: this.#flags.nodes, output: this.#context.output });
+    return new NodeProcess({
+      name,
+      words,
+      environment: this.#environment,
+      nodes: this.#flags.nodes,
+      output: this.#context.output,
+    });
   }
 
   /** One node, for as often as it is started. */
@@ -162,7 +168,8 @@ class DevNodes {
     const doAllSee = await Promise.race([seeing, late, ...ended]);
     over.abort();
     if (isAsked.aborted) return;
-    if (!doAllSee) this.#context.output.talk("the nodes do not all see each other yet: `moonport nodes` shows who does");
+    if (!doAllSee)
+      this.#context.output.talk("the nodes do not all see each other yet: `moonport nodes` shows who does");
     const nodes = this.#places.map(({ name, process, ready }) => ({ node: name, pid: process.pid, url: ready?.url }));
     const pids = nodes.map(({ node, pid }) => `${node} is process ${pid}`).join(", ");
     this.#context.output.result(`${nodes.length} nodes on one bucket: ${pids}`, { serving: nodes, seeing: doAllSee });

@@ -5,8 +5,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import os from "node:os";
 import readline from "node:readline";
-import { type NodeMessage, parentEnvironment, type ReadyMessage } from "./dev-parent.js";
 import { deferred } from "../src/world/deferred.js";
+import { type NodeMessage, parentEnvironment, type ReadyMessage } from "./dev-parent.js";
 import type { Output } from "./output.js";
 
 export interface NodeProcessOptions {

@@ -225,7 +225,11 @@ export class Link {
 
   #closeError(code: number, why: string): MoonportError {
     if (code === CLOSE_CODES.unauthenticated) {
-      return MoonportError.of("unauthenticated", `${this.#addresses.current} refused the token`, why === "" ? {} : { hint: why });
+      return MoonportError.of(
+        "unauthenticated",
+        `${this.#addresses.current} refused the token`,
+        why === "" ? {} : { hint: why },
+      );
     }
     return this.#unreachable(`closed the connection (${code}${why === "" ? "" : `, ${why}`})`);
   }

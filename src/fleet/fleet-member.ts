@@ -10,7 +10,7 @@ import { quorumFor } from "../cluster/quorum.js";
 import { Ring } from "../cluster/ring.js";
 import { MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
-import type { JournalPort } from "../journal/contract.js";
+import type { EntryRange, HeldEntries, JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
@@ -84,9 +84,12 @@ export class FleetMember implements JoinedFleet {
       secret,
       fleet,
       version: VERSION,
+      // The one on the other side may have died.
+      lost: () => member?.lookNow(),
     });
     const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
-    serveJournal(links, journal, (object, session) => senders.note(object, session));
+    const heard = (object: string, session: string): void => senders.note(object, session);
+    serveJournal(links, journal, heard, settings.LINK_MESSAGE_BYTES_MAX / 2);
     links.handle(LOOK, async () => member?.lookNow());
     handle?.(links);
     try {
@@ -228,14 +231,23 @@ export class FleetMember implements JoinedFleet {
     }
   };
 
+  private lookNow(): void {
+    this.#members.lookNow();
+  }
+
   journalOf({ node, journal }: Member): JournalPort {
     if (journal === this.#journal.id) return this.#ownJournal;
     let remote = this.#remote.get(node);
     if (remote === undefined) {
-      remote = remoteJournal({ request: this.ask }, node, () => this.#members.member(node)?.address);
+      const peers = { request: this.ask };
+      remote = remoteJournal(this.#parts.world, peers, node, () => this.#members.member(node)?.address);
       this.#remote.set(node, remote);
     }
     return remote;
+  }
+
+  ownEntries(object: string, range: EntryRange): Promise<HeldEntries | undefined> {
+    return this.#journal.entries(object, range);
   }
 
   readonly #ownJournal: JournalPort = {
@@ -249,11 +261,12 @@ export class FleetMember implements JoinedFleet {
 
   /** The node can serve now: what its journal holds of the dead is taken over. */
   begin(hooks: FleetHooks): void {
-    const { world, settings } = this.#parts;
+    const { world, settings, bucket } = this.#parts;
     this.#hooks = hooks;
     this.#takeover = new Takeover({
       world,
       settings,
+      isBucketEmbedded: bucket.atomic,
       claims: hooks.claims,
       journal: this.#journal,
       sentBy: (object) => this.#senders.sessionOf(object),
@@ -318,10 +331,6 @@ export class FleetMember implements JoinedFleet {
     return this.#rankOf(partition) === 0;
   }
 
-  private lookNow(): void {
-    this.#members.lookNow();
-  }
-
   /** They look at the members' records now, and not up to a third of the ttl later. Whom it does not reach finds out by himself. */
   private async tellPeers(): Promise<void> {
     const others = this.members.filter(({ node }) => node !== this.node);
@@ -331,15 +340,24 @@ export class FleetMember implements JoinedFleet {
     await Promise.all(told);
   }
 
+  /** Told before `changed`: by the ring of before, the dead would still be the home of what they leave. */
   private sessionEnded(): void {
+    const isSameRing = this.#refreshRing();
     this.#takeover?.begin();
     this.#hooks?.sessionEnded();
+    if (!isSameRing) this.#handover?.begin();
+  }
+
+  /** @returns whether it is the same as before */
+  #refreshRing(): boolean {
+    const members = this.#members.members();
+    const isSame = this.#ring.isOf(members);
+    if (!isSame) this.#ring = new Ring(members);
+    return isSame;
   }
 
   private changed(): void {
-    const members = this.#members.members();
-    const isSameRing = this.#ring.isOf(members);
-    if (!isSameRing) this.#ring = new Ring(members);
+    const isSameRing = this.#refreshRing();
     this.#hooks?.membersChanged();
     if (!isSameRing) this.#handover?.begin();
     this.#membersChanged();

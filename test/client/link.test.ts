@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { ClientState } from "../../src/client/link.js";
 import { Addresses } from "../../src/client/addresses.js";
+import type { ClientState } from "../../src/client/link.js";
 import { CLOSE_CODES } from "../../src/wire/frames.js";
 import { ScriptedNode } from "./support/scripted-node.js";
 

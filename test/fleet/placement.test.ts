@@ -34,7 +34,7 @@ function asked(fleet: SimulatedFleet, through: string): { end(): Promise<void> }
 }
 
 it.each([1, 2, 3])("objects that are asked for all the time go to the node that joined (seed %i)", async (seed) => {
-  const fleet = await startFleet(1, {}, { seed });
+  const fleet = await startFleet(1, {}, {}, { seed });
   for (const object of OBJECTS) await call(fleet, "n0", object, "add", [1]);
   const callers = asked(fleet, "n0");
   await fleet.start("n1");
