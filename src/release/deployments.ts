@@ -158,9 +158,13 @@ export class Deployments implements ReleaseApi {
     const found = new MigratedList();
     await this.#askOwners(app, limits, found);
     // Those that are in use are told at once: nobody waits for a walk that can change nothing any more.
-    if (found.count === 0) await findMigrated(this.#parts, app, limits, found);
-    if (found.count === 0) return;
-    throw migratedError(app, found, limits);
+    try {
+      if (found.count === 0) await findMigrated(this.#parts, app, limits, found);
+    } catch (error) {
+      // One is enough to refuse it.
+      if (found.count === 0) throw error;
+    }
+    if (found.count > 0) throw migratedError(app, found, limits);
   }
 
   async #askOwners(app: string, limits: readonly MigrationLimit[], found: MigratedList): Promise<void> {
