@@ -6,6 +6,7 @@
  */
 import type { ServingNode } from "../src/announced-node.js";
 import { MoonportError } from "../src/errors.js";
+import type { NodeApi } from "../src/node-api.js";
 import { openDoors } from "../src/server/doors.js";
 import { sleep, type World } from "../src/world/world.js";
 import { AuthFile } from "./auth-file.js";
@@ -32,6 +33,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   const own = await openOwnNode(context, {
     command,
     onClassError: command === "dev" ? "report" : "refuse",
+    serves: command === "dev" ? "folder" : "release",
     observer: (observation) => teller.observe(observation),
     log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
     fleet,
@@ -64,6 +66,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     tellParent({ kind: "ready", url: doors.url, session });
     const over = new AbortController();
     void sayWhenAllAreSeen(node, world, over.signal);
+    if (command === "dev") await tellOfReleases(context, node);
     try {
       replaced = (await Promise.race([stopAsked, own.replaced])) ?? undefined;
       // Whoever calls while the objects go to the others is sent on, and not turned away.
@@ -89,6 +92,14 @@ async function sayWhenAllAreSeen(node: ServingNode, world: World, over: AbortSig
   const live = async (): Promise<number> => (await node.nodes()).filter(({ standing }) => standing === "live").length;
   while (!over.aborted && (await live()) < siblings) await sleep(world, LOOK_MS, over);
   if (!over.aborted) tellParent({ kind: "sees", nodes: siblings });
+}
+
+/** Whoever develops is to know that others would see something else. */
+async function tellOfReleases({ app, dir, output }: Context, node: NodeApi): Promise<void> {
+  const { releases } = await node.releases(app).catch(() => ({ releases: [] }));
+  const current = releases.at(-1);
+  if (current === undefined) return;
+  output.talk(`the bucket has release ${current.number} of ${app}; dev serves the files in ${dir} all the same`);
 }
 
 function notLanded(cause: Error): MoonportError {

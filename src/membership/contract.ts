@@ -7,6 +7,7 @@
  * Why dead implies over: docs/cluster.md.
  */
 import type { MoonportError } from "../errors.js";
+import type { ServedApp } from "../release/contract.js";
 
 export interface NodeRecord {
   /** Name of the node; stays across restarts. */
@@ -24,6 +25,8 @@ export interface NodeRecord {
   /** Identity of its journal. */
   readonly journal: string;
   readonly ttlMs: number;
+  /** What it serves of each app; absent of nodes of an older version. */
+  readonly releases?: readonly ServedApp[];
 }
 
 export type SessionStanding = "live" | "dead";
@@ -65,6 +68,8 @@ export interface Membership {
   serveClientsAt(address: string): void;
   /** From now on this node takes that share of the partitions; others learn it as they learn the address. */
   weigh(weight: number): void;
+  /** The same of what it serves. */
+  tellReleases(releases: readonly ServedApp[]): void;
   /** What is known now, without a request; undefined for a session that stands in no record known here. */
   known(session: string): SessionStanding | undefined;
   /**

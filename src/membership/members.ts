@@ -7,6 +7,7 @@
  */
 import { type Bucket, bucketError } from "../bucket/bucket.js";
 import { asMoonportError, MoonportError } from "../errors.js";
+import type { ServedApp } from "../release/contract.js";
 import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
 import { sleep, type Timer, type World } from "../world/world.js";
@@ -131,14 +132,18 @@ export class Members implements Membership {
   }
 
   serveClientsAt(address: string): void {
-    this.#sayOfSelf({ clientAddress: address });
+    this.#tell({ clientAddress: address });
+  }
+
+  tellReleases(releases: readonly ServedApp[]): void {
+    this.#tell({ releases });
   }
 
   weigh(weight: number): void {
-    this.#sayOfSelf({ weight });
+    this.#tell({ weight });
   }
 
-  #sayOfSelf(fields: Partial<Pick<NodeRecord, "clientAddress" | "weight">>): void {
+  #tell(fields: Partial<Pick<NodeRecord, "clientAddress" | "releases" | "weight">>): void {
     this.#options = { ...this.#options, self: { ...this.#options.self, ...fields } };
     this.#session.change(fields);
     if (this.#refreshList()) this.#options.events.changed();

@@ -72,7 +72,7 @@ export class OwnSession {
   }
 
   /** What else the record is to say, as soon as it can. */
-  change(fields: Partial<Pick<NodeRecord, "clientAddress" | "weight">>): void {
+  change(fields: Partial<Pick<NodeRecord, "clientAddress" | "releases" | "weight">>): void {
     this.#record = { ...this.#record, ...fields };
     if (this.#isOver || this.#renewal !== undefined) return;
     this.#renewTimer?.cancel();
