@@ -13,6 +13,8 @@ import type {
   CallRequest,
   ClassInfo,
   DirectoryStatus,
+  Drained,
+  DrainRequest,
   ExportedDatabase,
   FindRequest,
   FoundPage,
@@ -26,6 +28,7 @@ import type {
   Recovered,
   Restoration,
   Restored,
+  RingInfo,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -282,6 +285,16 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
 
   async nodes(): Promise<readonly NodeInfo[]> {
     return as<{ nodes: NodeInfo[] }>(await this.#get("/v1/admin/nodes")).nodes;
+  }
+
+  async ring(object?: ObjectIdentity): Promise<RingInfo> {
+    return as<RingInfo>(await this.#get(`/v1/admin/ring${object === undefined ? "" : `/${objectPath(object)}`}`));
+  }
+
+  async drain(request: DrainRequest): Promise<Drained> {
+    const timeoutMs = SETTINGS.DRAIN_MS.max;
+    const ask: Ask = { method: "POST", path: "/v1/admin/drain", body: wireJson({ ...request }), timeoutMs, once: true };
+    return as<Drained>((await this.#ask(ask)).body);
   }
 
   async deploy({ app, ...request }: DeployRequest): Promise<Deployed> {

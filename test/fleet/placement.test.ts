@@ -43,3 +43,71 @@ it.each([1, 2, 3])("objects that are asked for all the time go to the node that 
   await callers.end();
   expect(misplaced(fleet)).toEqual([]);
 });
+
+it("an object that is claimed while another node joins goes to it when all have seen that", async () => {
+  const fleet = await startFleet(1);
+  const claims = fleet.node("n0").bucket.faults.hold(["write"], "after");
+  const calls = OBJECTS.map((object) =>
+    fleet.node("n0").call({ object, method: "add", args: [1], caller: { kind: "client" }, callId: object.id }),
+  );
+  await fleet.time.advance(50);
+  const joining = fleet.node("n0").node;
+  await fleet.start("n1");
+  await until(fleet, () => joining.fleet.members.length === 2);
+  claims.release();
+  await fleet.time.until(Promise.all(calls));
+  expect(misplaced(fleet)).not.toEqual([]);
+  await fleet.time.advance(2_000);
+  expect(misplaced(fleet)).toEqual([]);
+});
+
+it("a node that is drained gives all its objects away and takes none, until that is undone", async () => {
+  const fleet = await startFleet(3);
+  for (const object of OBJECTS) await call(fleet, "n0", object, "add", [1]);
+  const callers = asked(fleet, "n1");
+  const { node } = fleet.node("n0");
+  expect(await fleet.time.until(node.drain({ node: "n1" }))).toEqual({ node: "n1", left: 0 });
+  await fleet.time.advance(3_000);
+  expect(OBJECTS.filter((object) => fleet.node("n1").node.local.holds(object))).toEqual([]);
+  expect(misplaced(fleet)).toEqual([]);
+  expect((await fleet.node("n1").node.status()).fleet).toMatchObject({ isLeaving: true, nodes: 3 });
+  await fleet.time.until(node.drain({ node: "n1", undo: true }));
+  await fleet.time.advance(3_000);
+  await callers.end();
+  expect(OBJECTS.filter((object) => fleet.node("n1").node.local.holds(object))).not.toEqual([]);
+  expect(misplaced(fleet)).toEqual([]);
+});
+
+it("while its node stops, what is asked of an object through that node is answered", async () => {
+  const fleet = await startFleet(3);
+  for (const object of OBJECTS) await call(fleet, "n0", object, "add", [1]);
+  const callers = asked(fleet, "n1");
+  const { node } = fleet.node("n1");
+  await fleet.time.until(node.leave());
+  expect(OBJECTS.filter((object) => node.local.holds(object))).toEqual([]);
+  await fleet.time.advance(3_000);
+  await callers.end();
+  await fleet.time.until(fleet.node("n1").stop());
+  for (const object of OBJECTS) expect(await call(fleet, "n0", object, "value")).toBe(1);
+});
+
+it("an operator is told why a node cannot be drained", async () => {
+  const fleet = await startFleet(1);
+  const { node } = fleet.node("n0");
+  await expect(node.drain({})).rejects.toMatchObject({ code: "bad_option", message: expect.stringMatching(/nobody is there/) });
+  await expect(node.drain({ node: "n7" })).rejects.toMatchObject({ code: "bad_option", message: expect.stringMatching(/called n7/) });
+});
+
+it("the ring tells of each partition's nodes in order, and who owns an object, without claiming it", async () => {
+  const fleet = await startFleet(3);
+  const [object] = OBJECTS as [ObjectIdentity];
+  const { node } = fleet.node("n0");
+  const { partitions } = await node.ring();
+  expect(new Set(partitions.map(({ homes }) => [...homes].sort().join()))).toEqual(new Set(["n0,n1,n2"]));
+  expect(partitions).toHaveLength(256);
+  const before = await fleet.time.until(node.ring(object));
+  expect(before).toEqual({ object: object.id, partitions: [partitions[partitionOf(object.id)]] });
+  await call(fleet, "n0", object, "add", [1]);
+  const [home] = before.partitions[0]?.homes ?? [];
+  expect(await fleet.time.until(node.ring(object))).toEqual({ ...before, owner: home });
+});
