@@ -10,13 +10,14 @@ import { quorumFor } from "../cluster/quorum.js";
 import { Ring } from "../cluster/ring.js";
 import { MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
-import type { JournalPort } from "../journal/contract.js";
+import type { EntryRange, HeldEntries, JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
 import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
+import type { ServedApp } from "../release/contract.js";
 import { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
@@ -41,6 +42,8 @@ export interface FleetOptions {
   readonly clientAddress?: string;
   /** Says what else peers may ask, before they can. */
   readonly handle?: (peers: Peers) => void;
+  /** Another process has this node's name (`node_replaced`): it will not answer any more, and may as well stop. */
+  readonly replaced?: (error: MoonportError) => void;
 }
 
 export class FleetMember implements JoinedFleet {
@@ -53,14 +56,14 @@ export class FleetMember implements JoinedFleet {
   readonly #senders: Senders;
   #ring = new Ring([]);
   #hooks: FleetHooks | undefined;
-  #membersChanged: () => void = () => {};
+  readonly #membersChanged: (() => void)[] = [];
   #takeover: Takeover | undefined;
   #handover: Handover | undefined;
   #isLeaving = false;
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
-    const { node, zone, weight, network, secret, clientAddress, handle } = options;
+    const { node, zone, weight, network, secret, clientAddress, handle, replaced } = options;
     const journal = await Journal.open({
       world,
       settings,
@@ -104,7 +107,7 @@ export class FleetMember implements JoinedFleet {
           changed: () => member?.changed(),
           lapsed: () => member?.lapsed(),
           joined: () => member?.joined(),
-          replaced: (error) => world.log.error({ code: error.code }, error.message),
+          replaced: (error) => replaced?.(error),
         },
       });
       member = new FleetMember(parts, options.node, links, journal, members, senders);
@@ -162,9 +165,9 @@ export class FleetMember implements JoinedFleet {
     return this.#members.members().find((member) => member.session === session)?.node;
   }
 
-  /** @param tell called whenever other nodes are there than before */
+  /** @param tell called whenever other nodes are there than before, or they say something else of themselves */
   whenMembersChange(tell: () => void): void {
-    this.#membersChanged = tell;
+    this.#membersChanged.push(tell);
   }
 
   member(node: string): NodeRecord | undefined {
@@ -185,6 +188,10 @@ export class FleetMember implements JoinedFleet {
 
   serveClientsAt(address: string): void {
     this.#members.serveClientsAt(address);
+  }
+
+  tellReleases(releases: readonly ServedApp[]): void {
+    this.#members.tellReleases(releases);
   }
 
   replicasFor(object: ObjectIdentity): ReplicaSet {
@@ -224,6 +231,10 @@ export class FleetMember implements JoinedFleet {
       this.#remote.set(node, remote);
     }
     return remote;
+  }
+
+  ownEntries(object: string, range: EntryRange): Promise<HeldEntries | undefined> {
+    return this.#journal.entries(object, range);
   }
 
   readonly #ownJournal: JournalPort = {
@@ -312,7 +323,7 @@ export class FleetMember implements JoinedFleet {
     const isSameRing = this.#refreshRing();
     this.#hooks?.membersChanged();
     if (!isSameRing) this.#handover?.begin();
-    this.#membersChanged();
+    for (const tell of this.#membersChanged) tell();
   }
 
   private lapsed(): void {
