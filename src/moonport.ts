@@ -266,9 +266,12 @@ export class Moonport {
   }
 
   async #close(): Promise<void> {
+    const { doors, announced } = this.#parts;
     this.#closing.abort();
-    await this.#parts.doors?.stop();
-    await this.#parts.announced.close();
+    doors?.leaving();
+    await announced.node.leave();
+    await doors?.stop();
+    await announced.close();
   }
 }
 

@@ -140,6 +140,11 @@ export class ClientSocket {
     this.#ws.ping();
   }
 
+  /** The node is about to stop. @param nodes addresses of others */
+  leaving(nodes: readonly string[]): void {
+    if (this.#phase.kind === "open") this.#send({ type: "leaving", nodes });
+  }
+
   /** Subscriptions are told, calls under way answered; then the socket closes. Resolves when nothing is under way. */
   async stop(): Promise<void> {
     this.#isStopping = true;

@@ -172,6 +172,7 @@ async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<Ht
   if (isStopping) return notReady("the node is shutting down");
   const { session, ready, writesLand, sinceLandedMs, fleet } = await node.status();
   if (!ready) return notReady("the node is starting");
+  if (fleet?.isLeaving === true) return notReady("the node gives its objects to the others");
   if (fleet?.valid === false) return notReady(`node_fenced: its session is not valid: ${fleet.whyInvalid}`);
   return writesLand ? json({ ready: true, session }) : notReady(`writes do not land: none has for ${sinceLandedMs} ms`);
 }

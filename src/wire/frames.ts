@@ -76,6 +76,8 @@ export type ServerFrame =
   | { readonly type: "gap"; readonly id: number; readonly from: number; readonly first: number }
   | { readonly type: "view"; readonly id: number; readonly value: PlainValue; readonly seq: number }
   | { readonly type: "view_failed"; readonly id: number; readonly error: Problem }
+  /** The node is about to stop, and still answers: others, at `nodes`, take over what lives on it. */
+  | { readonly type: "leaving"; readonly nodes: readonly string[] }
   | { readonly type: "ended"; readonly id: number; readonly reason: EndReason; readonly after: number }
   | { readonly type: "pong"; readonly n?: number };
 

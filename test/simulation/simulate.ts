@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import type { AppSource } from "../../src/app-source.js";
+import { objectOfId, partitionOf } from "../../src/identity.js";
 import { appIn } from "../../src/simulation/app-in.js";
 import { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
@@ -39,6 +40,8 @@ export type Check =
   | "history"
   /** Somebody does not answer in calm. */
   | "stuck"
+  /** In calm an object lives on another node than the one that all prefer for it. */
+  | "placed"
   /** An error that says that a promise was broken. */
   | "error"
   /** Two lives of nodes landed writes in one epoch, or a write was released that had not landed. */
@@ -80,6 +83,9 @@ export interface SimulationResult {
 }
 
 const CALM_MS = 5_000;
+/** Until every object lives at its home: the longest pause after one that did not go, and a ttl. */
+const PLACED_MS = 12_000;
+const PLACED_LOOK_MS = 500;
 /** For what was under way when the last node had stopped to come to its end. */
 const REST_MS = 5_000;
 
@@ -168,8 +174,10 @@ class Simulation {
     await sleep(this.#world, CALM_MS);
     const undone = (await doers?.end(this.#nemesis.wallClocks)) ?? [];
     const stuck = await this.#lastReadings();
+    const misplaced = (await this.#misplacedInTheEnd()).map((what) => violation("placed", what));
     const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
-    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed, ...undone];
+    const broken = [...stuck, ...misplaced, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
+    const violations = [...broken, ...undone];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
     return [...(await this.#stopAll()), ...(await this.#checkBucket())];
@@ -211,6 +219,25 @@ class Simulation {
       this.#tell(`client ${client} ${object} ${JSON.stringify(operation)} ${JSON.stringify(ended)}`);
       await sleep(this.#world, random.below(random.fraction() < 0.2 ? 600 : 60));
     }
+  }
+
+  /** Objects that live elsewhere than at their home however long one waits. */
+  async #misplacedInTheEnd(): Promise<readonly string[]> {
+    for (let waitedMs = 0; ; waitedMs += PLACED_LOOK_MS) {
+      const misplaced = this.#misplaced();
+      if (misplaced.length === 0 || waitedMs >= PLACED_MS) return misplaced;
+      await sleep(this.#world, PLACED_LOOK_MS);
+    }
+  }
+
+  #misplaced(): string[] {
+    return this.#objects.flatMap((name) => {
+      const object = objectOfId(`default/${name}`);
+      return [...this.#fleet.nodes.values()].flatMap(({ name: holder, node }) => {
+        const [home] = node.fleet.ring.homesOf(partitionOf(object.id));
+        return home === holder || !node.local.holds(object) ? [] : [`${name} lives on ${holder}, its home is ${home}`];
+      });
+    });
   }
 
   readonly #lastValues = new Map<string, unknown>();
