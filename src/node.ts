@@ -48,6 +48,7 @@ import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
 import type { InnerCall } from "./object/inner-call.js";
 import { inspectAbsent, inspectOpen, inspectTimers } from "./object/inspect.js";
+import { isKernelCall } from "./object/kernel-methods.js";
 import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
@@ -252,6 +253,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       checkMethod: (app, className, method) => {
         if (app === SYSTEM_APP) throw noSuchApp(app);
         if (!this.#catalog.isNative(className)) this.#catalog.methodOf(this.#catalog.classOf(app, className), method);
+      },
+      checkClass: (app, className) => {
+        if (app === SYSTEM_APP) throw noSuchApp(app);
+        this.#catalog.classOf(app, className);
       },
       port: delayPort({
         router: () => this.#router,
@@ -731,9 +736,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #dispatch(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
-    const { object, method } = request;
+    const { object, method, caller } = request;
     const lua = this.#catalog.classOf(object.app, object.className);
-    const access = this.#catalog.methodOf(lua, method);
+    const access = isKernelCall(method, caller) ? "write" : this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
     if (request.mustRead === true) {
       throw MoonportError.of("not_a_reading_method", `${object.className}.${method} is a writing method`, {

@@ -26,8 +26,8 @@ export type CommandRequest = {
   expiresMs: number | null;
   /** What the method sees as `caller`, beside its kind. */
   caller: PlainObject;
-  /** Told of how each run ended. */
-  outcome: { className: string; key: string; method: string } | null;
+  /** Told of how each run ended: by a message to the method, or by an event. */
+  outcome: ({ className: string; key: string } & ({ method: string } | { event: string })) | null;
   /** It was tried under this call id already, with an outcome that nobody knows. */
   triedAs: string | null;
 };

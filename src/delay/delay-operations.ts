@@ -19,6 +19,7 @@ import {
   type DelayedCommand,
   type DelayFilter,
   type LogEntry,
+  type OutcomeTarget,
   type SendRequest,
   type SendTime,
   type ShardTally,
@@ -34,11 +35,14 @@ export interface DelayOperationsParts {
   readonly scheduler: Scheduler;
   /** @throws MoonportError `app_not_found`, `class_not_found`, `method_not_found` */
   readonly checkMethod: (app: string, className: string, method: string) => void;
+  /** Of classes in Lua alone. @throws MoonportError `app_not_found`, `class_not_found` */
+  readonly checkClass: (app: string, className: string) => void;
 }
 
 const PAUSE_FIRST_MS = 5;
 const PAUSE_MAX_MS = 500;
 const PAGE_DEFAULT = 100;
+const EVENT_NAME_MAX = 256;
 
 export class DelayOperations implements DelayApi {
   readonly #parts: DelayOperationsParts;
@@ -54,10 +58,7 @@ export class DelayOperations implements DelayApi {
     const target = identityOf(app, className, key);
     checkMethodName(method);
     this.#parts.checkMethod(app, className, method);
-    if (outcome !== undefined) {
-      identityOf(app, outcome.className, outcome.key);
-      this.#parts.checkMethod(app, outcome.className, outcome.method);
-    }
+    if (outcome !== undefined) this.#checkOutcome(app, outcome);
     const plan = { ...this.#plan(request), ...(missed !== undefined && { missed }) };
     await scheduler.schedule({
       id,
@@ -127,6 +128,14 @@ export class DelayOperations implements DelayApi {
       if (world.clock.monotonicMs() >= untilMs) throw underWay(id);
       await sleep(world, backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, world.random.fraction()));
     }
+  }
+
+  #checkOutcome(app: string, outcome: OutcomeTarget): void {
+    identityOf(app, outcome.className, outcome.key);
+    if ("method" in outcome) return this.#parts.checkMethod(app, outcome.className, outcome.method);
+    this.#parts.checkClass(app, outcome.className);
+    if (outcome.event.length > 0 && outcome.event.length <= EVENT_NAME_MAX) return;
+    throw MoonportError.of("bad_option", `the name of an event has 1 to ${EVENT_NAME_MAX} characters`);
   }
 
   /** @throws MoonportError `id_conflict` when commands of several objects have the id */

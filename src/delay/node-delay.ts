@@ -20,7 +20,7 @@ import { Slots } from "./slots.js";
 export interface NodeDelayParts
   extends Pick<OwedKeeperParts, "messages" | "sent">,
     Pick<OwedSessionsParts, "session" | "isDead">,
-    Pick<DelayOperationsParts, "checkMethod"> {
+    Pick<DelayOperationsParts, "checkMethod" | "checkClass"> {
   readonly world: World;
   readonly settings: Settings;
   readonly bucket: Bucket;
