@@ -128,6 +128,11 @@ export class ResidentObject implements FileHolder {
     else if (state.kind === "breaking" || state.kind === "replacing") await state.done;
   }
 
+  /** Resolves when everything that is committed now is durable. @throws MoonportError `not_durable_yet` */
+  landed(): Promise<void> | undefined {
+    return this.#state.kind === "open" ? this.#throughReadGate(this.#state.open) : undefined;
+  }
+
   /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
   isAwakeAs(lua: LuaClass): boolean {
     return this.#state.kind === "open" && this.#awakeAs === lua.version;

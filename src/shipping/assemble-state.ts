@@ -137,7 +137,7 @@ function positionAfter(
   return { seq: snapshot.seq, identity: next.identityBefore, pages: snapshot.bytes / pageSize, pageSize };
 }
 
-async function* bodiesOf(
+export async function* bodiesOf(
   { bucket, keys, manifest }: StateSource,
   segments: readonly SegmentEntry[],
 ): AsyncGenerator<{ readonly value: Uint8Array }> {
