@@ -8,6 +8,7 @@ import type { RequestCounts } from "./bucket/request-counts.js";
 import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import { NodeDelay } from "./delay/node-delay.js";
 import { delayShardClass } from "./delay/shard-class.js";
+import { ShardMap } from "./delay/shard-map.js";
 import { delayPort, shardNumberOf } from "./delay-port.js";
 import { Directories } from "./directory/directories.js";
 import { directoryClass } from "./directory/shard-class.js";
@@ -146,13 +147,19 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       await bucket.start();
       await probeBucket(bucket, world);
       const { settings } = options;
-      const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
+      const { DELAY_SHARDS: wanted } = settings;
+      const { fleet, delayShards } = await joinFleet({
+        bucket,
+        world,
+        delayShards: wanted,
+        ...(options.fleet && { settings }),
+      });
       if (options.fleet === undefined) await refuseFleetBucket(bucket, world, settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       joined = await options.fleet?.({ world, bucket, settings, fleet });
       const { followsReleases: follows = [] } = options;
       const begun = await begunApps({ world, bucket, settings, follows }, options.apps);
-      return new MoonportNode(options, begun, lock, quarantine, joined);
+      return new MoonportNode(options, begun, lock, quarantine, joined, new ShardMap(delayShards));
     } catch (error) {
       await joined?.stop();
       await bucket.stop();
@@ -167,6 +174,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     lock: FolderLock,
     quarantine: Quarantine,
     joined: JoinedFleet | undefined,
+    shards: ShardMap,
   ) {
     const { world, settings, bucket } = options;
     this.#options = options;
@@ -274,6 +282,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       settings,
       bucket,
       counters: this.counters.delay,
+      shards,
       session: () => this.session,
       isDead: async (session) => (await fleet.standing(session)) === "dead",
       isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,

@@ -1,11 +1,5 @@
 /** Delayed commands as they travel between whoever schedules them, their shard, and whoever delivers them. */
-import { partitionOf } from "../identity.js";
-import { DELAY_SHARDS } from "../shipping/fleet.js";
 import type { PlainObject } from "../values.js";
-
-export function shardOf(objectId: string): number {
-  return partitionOf(objectId) % DELAY_SHARDS;
-}
 
 /** When, as it travels: a {@link TimerPlan}. */
 export type PlanFields = PlainObject;
