@@ -10,6 +10,7 @@ import { type AnnouncedNode, openAnnounced } from "./announced-node.js";
 import { openBucket } from "./bucket/open-bucket.js";
 import { type FindOptions, type FindQuery, queryOf } from "./client/find.js";
 import type { AnyMethods } from "./client/object-handle.js";
+import type { DelayApi } from "./delay/contract.js";
 import { orAborted } from "./embed/aborted.js";
 import { type AppReader, appReader } from "./embed/app-reader.js";
 import { authenticatorOf } from "./embed/authenticator.js";
@@ -183,6 +184,11 @@ export class Moonport {
     const { timeoutMs, signal } = options;
     const request = { app, className, query: queryOf(query, options), ...(timeoutMs !== undefined && { timeoutMs }) };
     return await orAborted(signal, () => announced.node.find(request));
+  }
+
+  /** Delayed commands, whoever sent them: listed, looked at, taken back, moved, delivered after all (docs/timers.md). */
+  get delay(): Omit<DelayApi, "send"> {
+    return this.#parts.announced.node.delay;
   }
 
   /** How a class's directory stands. @throws MoonportError `no_directory` */
