@@ -14,6 +14,7 @@ export type {
   ReplacedTexts,
   SubscribeOptions,
   UnitCall,
+  UnitOptions,
   ViewOptions,
 } from "./embed/options.js";
 export type { MoonportPast } from "./embed/past.js";

@@ -17,12 +17,12 @@ import type { MoonportObject } from "./embed/handle.js";
 import { EmbeddedObject } from "./embed/object.js";
 import { guardedObserver, logFormatOf, loggerOf } from "./embed/observing.js";
 import {
-  type CallOptions,
   checkMoonportOptions,
   type ListenOptions,
   type MoonportOptions,
   type ReplacedTexts,
   type UnitCall,
+  type UnitOptions,
 } from "./embed/options.js";
 import { MoonportPast } from "./embed/past.js";
 import { unitRequestOf } from "./embed/unit.js";
@@ -156,7 +156,7 @@ export class Moonport {
    * Runs a unit; resolves with its response once everything that it did is durable.
    * @throws MoonportError what the unit throws, `unit_not_found`, `outcome_unknown` naming its calls; or the signal's reason
    */
-  async unit(name: string, request: UnitCall = {}, options: CallOptions = {}): Promise<UnitResponse> {
+  async unit(name: string, request: UnitCall = {}, options: UnitOptions = {}): Promise<UnitResponse> {
     const { app, world, settings, announced } = this.#parts;
     checkUnitName(name);
     const callId = options.callId ?? uuidv7(world);

@@ -11,6 +11,7 @@
  */
 import { MoonportError } from "../errors.js";
 import type { DirectoryQuery } from "../lua/contract.js";
+import type { Consistency } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
 import { backoffMs } from "../world/backoff.js";
@@ -28,6 +29,8 @@ export interface CallInput {
   readonly callId: string | undefined;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
+  /** Default: the owner answers. */
+  readonly consistency?: Consistency | undefined;
 }
 
 /** What calls and watches need of the connection. */
@@ -180,7 +183,7 @@ export class Calls {
   }
 
   #send(call: PendingCall): void {
-    const { target, method, args, query } = call.input;
+    const { target, method, args, query, consistency } = call.input;
     const { callId } = call;
     const leftMs = Math.max(1, Math.ceil(call.expiresMs - this.#platform.clock.monotonicMs()));
     const timeoutMs = Math.min(leftMs, NODE_TIMEOUT_MAX_MS);
@@ -190,7 +193,7 @@ export class Calls {
     const { app, class: className } = target;
     const size = this.#wire.send(
       query === undefined
-        ? { type: "call", id, ...target, method, args, callId, timeoutMs }
+        ? { type: "call", id, ...target, method, args, callId, timeoutMs, ...(consistency && { consistency }) }
         : { type: "find", id, class: className, query, timeoutMs, ...(app !== undefined && { app }) },
     );
     call.place = { kind: "sent", id, size };
