@@ -117,9 +117,21 @@ export class Journal implements JournalPort {
     return Array.from(this.#objects.withEntries(), tailOf);
   }
 
+  /** Objects that are known and have no entries: the bucket has all that was told of them. The last heard of first. */
+  covered(): string[] {
+    return this.#objects.withoutEntries();
+  }
+
   tailOf(object: string): HeldTail | undefined {
     const slot = this.#objects.get(object);
     return slot === undefined || mayForget(slot.held) ? undefined : tailOf(slot);
+  }
+
+  /** Of the entries of the object, on the disk. */
+  tailBytes(object: string): number {
+    const slot = this.#objects.get(object);
+    if (slot === undefined || mayForget(slot.held)) return 0;
+    return [...slot.held.entries].reduce((bytes, { payload }) => bytes + payload.frameBytes, 0);
   }
 
   /**

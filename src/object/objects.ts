@@ -9,6 +9,8 @@ import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import { hasContent, type Manifest, ownershipOf } from "../shipping/manifest.js";
+import { appliedMigrations } from "../store/migrations.js";
+import type { StoredMessage } from "../store/outbox.js";
 import type { PlainValue } from "../values.js";
 import { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
@@ -47,6 +49,14 @@ export class Objects {
       gateReplies += resident.openFile?.shipper.waiting ?? 0;
     }
     return { mailboxCalls, gateReplies };
+  }
+
+  /** Those of a class whose files are open, with how many migrations they have applied. */
+  *migrationsApplied(app: string, className: string): Generator<{ readonly object: string; readonly applied: number }> {
+    for (const { object, openFile } of this.#residents.values()) {
+      if (object.app !== app || object.className !== className || openFile === undefined) continue;
+      yield { object: object.id, applied: appliedMigrations(openFile.tables.meta) };
+    }
   }
 
   start(): void {
@@ -172,8 +182,17 @@ export class Objects {
     return (await reply.promise).value as PlainValue & Woken;
   }
 
+  /** The first messages of an object's outbox, of one that was destroyed and waits for them too. @throws MoonportError */
+  async messages(object: ObjectIdentity, limit: number): Promise<readonly StoredMessage[]> {
+    const last = await this.#residents.get(object.id)?.lastMessages(limit);
+    if (last !== undefined) return last;
+    if (!(await this.exists(object))) return [];
+    return this.read(object, (open) => open.tables.outbox.read(0, limit));
+  }
+
   /** Messages of these numbers leave the object's outbox; resolves when that is durable. @throws MoonportError */
   async messagesSent(object: ObjectIdentity, numbers: readonly number[]): Promise<void> {
+    if (this.#residents.get(object.id)?.lastMessagesLeft(numbers)) return;
     const reply = deferred<Reply>();
     this.#admit(object).submit({ kind: "sent", numbers, resolve: reply.resolve, reject: reply.reject });
     await reply.promise;

@@ -22,6 +22,7 @@ interface Flags {
   readonly objects?: number;
   readonly watchers?: number;
   readonly replicas?: number;
+  readonly doers?: number;
   readonly first?: boolean;
   readonly trace?: boolean;
 }
@@ -35,6 +36,7 @@ const program = new Command("sim")
   .option("--workload <name>", `${WORKLOADS.join(", ")}; default by seed`)
   .option("--watchers <n>", "who watch lists; default by seed", whole)
   .option("--replicas <percent>", "reads that a copy may answer; default by seed", whole)
+  .option("--doers <n>", "who set timers and send messages; default by seed", whole)
   .option("--first", "as the first simulations were")
   .option("--trace", "print everything that happens");
 program.parse();
@@ -53,6 +55,7 @@ for (let seed = from; seed <= to; seed++) {
       ...(flags.objects !== undefined && { objects: flags.objects }),
       ...(flags.watchers !== undefined && { watchers: flags.watchers }),
       ...(flags.replicas !== undefined && { replicaShare: flags.replicas / 100 }),
+      ...(flags.doers !== undefined && { doers: flags.doers }),
     },
     isVaried: flags.first !== true,
     ...(flags.trace && { trace: (line: string) => console.log(line) }),
