@@ -100,7 +100,7 @@ export class Objects {
 
   /**
    * How far the object is committed now, for a node that would read it from a copy: told when all of that has landed, and while the
-   * session is valid, as a read of it would be (G1, E4).
+   * session is valid, as a read of it would be (R1, G1, E4).
    * @param journal of the node that asks
    * @returns undefined where a call has to find out: it has no content, is not this session's, or the bucket lags behind and that
    * journal is none of its set
