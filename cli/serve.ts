@@ -17,7 +17,7 @@ import { stopSignal } from "./stop-signal.js";
 import { Teller } from "./teller.js";
 import { watchApp } from "./watch.js";
 
-/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly */
+/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly, or its name was taken */
 export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
   const stopAsked = stopSignal(context.output);
   const auth = flags.auth === undefined ? undefined : new AuthFile(flags.auth, context.output);
@@ -33,6 +33,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
     fleet,
   });
+  let replaced: MoonportError | undefined;
   try {
     const { host, port } = flags;
     const { node, world, session } = own;
@@ -60,7 +61,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     tellParent({ url: doors.url, session });
     if (command === "dev") await tellOfReleases(context, node);
     try {
-      await stopAsked;
+      replaced = (await Promise.race([stopAsked, own.replaced])) ?? undefined;
     } finally {
       watcher?.stop();
       await doors.stop();
@@ -70,6 +71,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   }
   const unlanded = own.unlanded();
   if (unlanded !== undefined) throw notLanded(unlanded);
+  if (replaced !== undefined) throw replaced;
   teller.stopped();
 }
 

@@ -21,6 +21,8 @@ export interface ClientParts {
   readonly client: number;
   /** Whether calls carry ids, so that one whose outcome is unknown may be repeated. */
   readonly hasCallIds: boolean;
+  /** Share of its reads that allow a copy to answer. */
+  readonly replicaShare: number;
 }
 
 const TIMEOUT_MS = 4_000;
@@ -45,6 +47,8 @@ const NOTHING_HAPPENED = new Set([
 
 export class SimulatedClient {
   readonly #parts: ClientParts;
+  /** Reads that a copy answered. */
+  fromCopies = 0;
 
   constructor(parts: ClientParts) {
     this.#parts = parts;
@@ -87,21 +91,25 @@ export class SimulatedClient {
     callId: string,
     through: string | undefined,
   ): Promise<PlainValue> {
-    const { fleet, random, hasCallIds } = this.#parts;
+    const { fleet, random, hasCallIds, replicaShare } = this.#parts;
     const names = [...fleet.nodes.keys()];
     const node = fleet.node(through ?? (names[random.below(names.length)] as string));
     if (operation.kind === "destroy") {
       await node.ask((api) => api.destroy(object));
       return null;
     }
-    const { value } = await node.call({
+    const isReading = operation.kind === "list" || operation.kind === "read";
+    const mayBeCopy = isReading && replicaShare > 0 && random.fraction() < replicaShare;
+    const { value, from } = await node.call({
       object,
       method: METHODS[operation.kind],
       args: argsOf(operation),
       caller: { kind: "client" },
       ...(hasCallIds && { callId }),
       timeoutMs: TIMEOUT_MS,
+      ...(mayBeCopy && { consistency: "replica" }),
     });
+    if (from === "replica") this.fromCopies++;
     return value;
   }
 }
