@@ -183,28 +183,6 @@ async function n3Behind(migrations: readonly string[]): Promise<void> {
 }
 
 describe("while nodes differ", () => {
-  it("an object that a newer release has migrated is not touched by an older one: its node first gets the newer one", async () => {
-    await threeNodes({ RELEASE_POLL_MS: 3_600_000, NODE_TTL_MS: 3_000 });
-    const [key = ""] = keyAt("n3");
-    // Its home is away, so another node has it, and migrates it.
-    fleet.node("n3").crash();
-    await fleet.time.advance(8_000);
-    await deploy("n1", [note(1, [FIRST])]);
-    await deploy("n1", [note(2, [FIRST, SECOND])]);
-    expect(await call("n1", key, "add", "x")).toBe(2);
-    const store = fleet.contents;
-    const current = store.get("apps/default/release");
-    // The node comes back with what it finds: an old record, as if it had started just before.
-    await fleet.time.until(rewound(store, 1));
-    await fleet.time.until(fleet.node("n3").start());
-    if (current === undefined) throw new Error("nothing was deployed");
-    store.apply([{ key: "apps/default/release", bytes: current.bytes }]);
-    expect(await served()).toEqual([2, 2, 1]);
-    expect(await call("n3", key, "add", "y")).toBe(2);
-    expect(await call("n1", key, "count")).toBe(2);
-    expect(await served()).toEqual([2, 2, 2]);
-  });
-
   it("who was answered by the newer release is not answered by the older one a hop further on", async () => {
     await threeNodes({ RELEASE_POLL_MS: 3_600_000, NODE_TTL_MS: 60_000, NODE_TTL_MARGIN_MS: 1_000 });
     const [key = ""] = keyAt("n3");
@@ -239,12 +217,3 @@ describe("rolling back", () => {
     await expect(fleet.time.until(asked)).rejects.toMatchObject({ code: "objects_unread", message: /n3/ });
   });
 });
-
-/** The record as it was when that release was current. */
-async function rewound(store: SimulatedFleet["contents"], number: number): Promise<void> {
-  const found = store.get("apps/default/release");
-  const record = JSON.parse(Buffer.from(found?.bytes ?? []).toString("utf8")) as { releases: { number: number }[] };
-  const releases = record.releases.filter((release) => release.number <= number);
-  store.apply([{ key: "apps/default/release", bytes: Buffer.from(JSON.stringify({ ...record, releases })) }]);
-}
-

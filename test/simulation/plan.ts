@@ -40,6 +40,8 @@ export interface Plan {
   readonly clients: number;
   /** Who watch lists, if there are any. */
   readonly watchers: number;
+  /** Who deploy and roll back releases while all others call. */
+  readonly deployers: number;
   /** Of virtual time, in which things go wrong. */
   readonly stormMs: number;
   /** Kinds without a weight do not happen. */
@@ -78,6 +80,8 @@ const SETTINGS = {
   OBJECT_IDLE_MS: 2_000,
   CALL_TIMEOUT_MS: 4_000,
   DRAIN_MS: 2_000,
+  RELEASE_POLL_MS: 1_000,
+  RELEASES_KEPT: 1_000,
   HEALTH_INTERVAL_MS: 0,
   JOURNAL_FILE_BYTES: 65_536,
   OBJECT_FLIGHT_BYTES_MAX: 1_048_576,
@@ -100,6 +104,7 @@ const WATCH_SETTINGS = {
 const UNVARIED = {
   clients: 5,
   watchers: 0,
+  deployers: 0,
   stormMs: 12_000,
   faults: FIRST_FAULTS,
   strikeMs: 1_500,
@@ -165,7 +170,8 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
   };
   const replicaShare = pick(0, 0.5, 1);
   const copies = chance(0.3) && { REPLICA_COPIES_MAX: pick(1, 2) };
-  return { ...variety, replicaShare, settings: { ...variety.settings, ...copies } };
+  const deployers = pick(0, 0, 0, 1, 3);
+  return { ...variety, replicaShare, deployers, settings: { ...variety.settings, ...copies } };
 }
 
 /** A few kinds, each more often: what needs the same thing twice is rare where everything happens (Groce and others, 2012). */

@@ -15,6 +15,7 @@ import { checkEvents } from "./check-events.js";
 import { checkList } from "./check-list.js";
 import { checkCounter, checkRegister } from "./check-register.js";
 import { SimulatedClient } from "./client.js";
+import { Deploys, firstApp } from "./deploys.js";
 import { DiskLosses } from "./disk-losses.js";
 import { History, type Operation } from "./history.js";
 import { Landings } from "./landings.js";
@@ -48,6 +49,8 @@ export type Check =
   /** The bucket alone does not give back what was read last, or not the events. */
   | "bucket"
   | "events"
+  /** A node does not serve the release that it should, or one wrote where a newer one had been. */
+  | "release"
   /** It came to no end. */
   | "end";
 
@@ -113,7 +116,7 @@ class Simulation {
     );
     this.#fleet = new SimulatedFleet({
       seed,
-      apps: [app],
+      ...(this.#plan.deployers > 0 ? { apps: [firstApp(app)], followsReleases: [app.app] } : { apps: [app] }),
       settings: this.#plan.settings,
       atomicBucket: this.#plan.atomicBucket,
       observer: (node) => this.#landings.observer(node),
@@ -152,18 +155,36 @@ class Simulation {
     const untilMs = time.nowMs + stormMs;
     const working = Array.from({ length: clients }, (_, client) => this.#client(client, untilMs));
     const watchers = this.#newWatchers();
+    const deploys = this.#newDeploys();
+    const deploying = deploys?.run(untilMs);
     await this.#nemesis.run(untilMs);
     watchers?.stay();
     this.#tell("calm");
     await this.#nemesis.heal();
     await Promise.all(working);
+    await deploying;
     await sleep(this.#world, CALM_MS);
     const stuck = await this.#lastReadings();
     const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
-    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
+    const misserved = ((await deploys?.end()) ?? []).map((what) => violation("release", what));
+    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed, ...misserved];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
     return [...(await this.#stopAll()), ...(await this.#checkBucket())];
+  }
+
+  #newDeploys(): Deploys | undefined {
+    const { deployers, faults } = this.#plan;
+    if (deployers === 0) return undefined;
+    return new Deploys({
+      fleet: this.#fleet,
+      world: this.#world,
+      random: new SeededRandom(this.#seed * 307 + 11),
+      base: app as AppSource,
+      deployers,
+      isQuiet: Object.keys(faults).length === 0,
+      tell: (what) => this.#tell(what),
+    });
   }
 
   #newWatchers(): Watchers | undefined {
