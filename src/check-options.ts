@@ -12,8 +12,6 @@ export type OptionRules<Options> = Readonly<Record<keyof Options & string, Optio
 
 export const text: OptionRule = { is: "a string", accepts: (value) => typeof value === "string" };
 
-export const flag: OptionRule = { is: "true or false", accepts: (value) => typeof value === "boolean" };
-
 export const filledText: OptionRule = {
   is: "a string with something in it",
   accepts: (value) => typeof value === "string" && value !== "",
