@@ -15,6 +15,7 @@ import type { Woken } from "../object/work.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep } from "../world/world.js";
 import { shardOf } from "./command.js";
 import { type MessageParts, sendMessage } from "./outgoing-message.js";
@@ -206,7 +207,9 @@ export class OwedKeeper implements Obligations {
       const { wake } = owed;
       try {
         const { epoch, seq, atMs } = wake;
+        faultPoint("wake.registers", id);
         await scheduler.append(shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
+        faultPoint("wake.registered", id);
         this.#note(id, wake);
         if (owed.wake === wake) owed.wake = undefined;
         failures = 0;
@@ -249,7 +252,9 @@ export class OwedKeeper implements Obligations {
           if (owed.sendThrough === through) owed.sendThrough = 0;
           continue;
         }
+        faultPoint("message.sends", object.id);
         await this.#sendAll(owed, ready);
+        faultPoint("message.sent", object.id);
         await sent(
           object,
           ready.map(({ number }) => number),

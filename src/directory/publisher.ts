@@ -21,6 +21,7 @@ import type { Settings } from "../settings/settings.js";
 import type { RowStanding } from "../store/directory-row.js";
 import type { PlainValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
+import { faultPoint } from "../world/fault-point.js";
 import type { Timer, World } from "../world/world.js";
 import { type ApplyRequest, shardNumberOf, shardObject, type TravellingRow, travelling } from "./shard-contract.js";
 
@@ -180,7 +181,9 @@ export class Publisher implements RowListener {
         nowMs: Math.floor(this.#parts.world.clock.wallMs()),
         rows: batch.map(travellingRow),
       };
+      faultPoint("rows.tell", batch[0]?.object.id ?? "");
       await this.#parts.callShard(shard, "apply", [request as unknown as PlainValue]);
+      faultPoint("rows.told", batch[0]?.object.id ?? "");
     }
     for (const row of batch) this.#wasTold(queue, row);
   }
