@@ -38,10 +38,10 @@ interface Life {
 
 const LOOPBACK = "127.0.0.1";
 /** Asked for by a node that listens on more than loopback. */
-const TOKEN = "the-token-of-the-drill";
+export const TOKEN = "the-token-of-the-drill";
 
 /** A node that takes longer is not going to come. */
-const START_MAX_MS = 60_000;
+const START_MAX_MS = 240_000;
 const world = realWorld("/nonexistent", silentLogger);
 
 export function drillObject(key: string): ObjectIdentity {

@@ -32,9 +32,10 @@ export const CALM_MAX_MS = 120_000;
 
 export interface FleetOptions {
   readonly sets?: Readonly<Record<string, number>>;
-  readonly node?: (name: string) => Partial<DrillNodeOptions>;
+  /** @param cwd the app's folder */
+  readonly node?: (name: string, cwd: string) => Partial<DrillNodeOptions>;
   /** Where nodes reach the bucket; the proxy by default. */
-  readonly endpoint?: (proxy: FaultProxy) => string;
+  readonly endpoint?: string;
 }
 
 export class DrillServer {
@@ -60,7 +61,7 @@ export class DrillServer {
     await createBucket(this.s3, bucket);
     const cwd = path.join(this.folder, bucket);
     fs.cpSync(path.join(packageRoot, "test/crash-drill/app"), cwd, { recursive: true });
-    const endpoint = options.endpoint?.(this.proxy) ?? this.proxy.endpoint;
+    const endpoint = options.endpoint ?? this.proxy.endpoint;
     const nodes = NAMES.map((name) => {
       const env = { ...this.s3.env, MOONPORT_FLEET_SECRET: "what all three of the drill know" };
       const given = {
@@ -70,7 +71,7 @@ export class DrillServer {
         env,
         sets: { ...SETS, ...options.sets },
       };
-      return new DrillNode({ ...given, ...options.node?.(name) });
+      return new DrillNode({ ...given, ...options.node?.(name, cwd) });
     });
     const fleet = new DrillFleet(nodes);
     await fleet.start();

@@ -42,6 +42,7 @@ export class Load {
   readonly #models: ReadonlyMap<string, ObjectModel>;
   #count = 0;
   #isOver = false;
+  #onlyWrites = false;
   #running: Promise<unknown> | undefined;
   #broken: unknown;
 
@@ -57,6 +58,18 @@ export class Load {
   /** Calls of which nobody will ever know. */
   get open(): number {
     return [...this.#models.values()].reduce((sum, model) => sum + model.open, 0);
+  }
+
+  get keys(): readonly string[] {
+    return this.#options.keys;
+  }
+
+  /** Meanwhile no call asks for a timer or a message. */
+  async onlyWrites(run: () => Promise<void>): Promise<void> {
+    this.#onlyWrites = true;
+    await run().finally(() => {
+      this.#onlyWrites = false;
+    });
   }
 
   start(): void {
@@ -191,7 +204,7 @@ export class Load {
 
   async #write(key: string): Promise<void> {
     const { random } = this.#options;
-    const kinds: readonly CallKind[] = ["add", "add", "add", "arm", "tell"];
+    const kinds: readonly CallKind[] = this.#onlyWrites ? ["add"] : ["add", "add", "add", "arm", "tell"];
     const call = this.plan(key, kinds[random.below(kinds.length)] as CallKind);
     const node = this.#anyNode();
     if (node === undefined) return;

@@ -1,4 +1,5 @@
 /** What the drill has found, as a table. */
+import { DrillBroken } from "./model.js";
 import type { Trial } from "./trial.js";
 
 interface Line {
@@ -19,7 +20,7 @@ export class Report {
     return this.#lines.some(({ broken }) => broken !== undefined);
   }
 
-  /** Says how it went as soon as it is over. @throws what `run` does: after a row that is broken nothing can be told of the next */
+  /** Says how it went as soon as it is over. */
   async row(name: string, run: (trial: (trial: Trial) => void) => Promise<void>): Promise<void> {
     const line: Line = { name, trials: [], ms: 0, broken: undefined };
     this.#lines.push(line);
@@ -28,7 +29,7 @@ export class Report {
       await run((trial) => void line.trials.push(trial));
     } catch (error) {
       line.broken = error as Error;
-      throw error;
+      if (!(error instanceof DrillBroken)) throw error;
     } finally {
       line.ms = performance.now() - begunMs;
       console.log(`${verdictOf(line)}  ${name}  (${(line.ms / 1_000).toFixed(1)} s)`);
@@ -37,10 +38,7 @@ export class Report {
 
   /** Between the rows. */
   failed(error: Error): void {
-    const last = this.#lines.at(-1);
-    if (last?.broken === undefined) {
-      this.#lines.push({ name: "between the rows", trials: [], ms: 0, broken: error });
-    }
+    this.#lines.push({ name: "the drill itself", trials: [], ms: 0, broken: error });
     console.log(error.stack);
   }
 
