@@ -6,23 +6,27 @@
 import { openAnnounced, type ServingNode } from "../src/announced-node.js";
 import { readAppSource } from "../src/app-source.js";
 import { openBucket } from "../src/bucket/open-bucket.js";
+import type { MoonportError } from "../src/errors.js";
 import { fleetOptionsOf } from "../src/fleet/checked-config.js";
 import type { FleetConfig } from "../src/fleet/fleet-config.js";
 import { rememberBucket } from "../src/folder-bucket.js";
 import type { NodeOptions } from "../src/node-options.js";
 import type { Observation, Observer } from "../src/observation.js";
+import { deferred } from "../src/world/deferred.js";
 import { type LogLevel, pinoLogger } from "../src/world/pino-logger.js";
 import { realFetcher } from "../src/world/real-fetcher.js";
 import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
 import { threadWatchdog } from "../src/world/watchdog/thread-watchdog.js";
 import type { World } from "../src/world/world.js";
-import type { Context } from "./context.js";
+import { type Context, hasClasses } from "./context.js";
 
 export interface OwnNodeOptions {
   /** For `node.json`. */
   readonly command: string;
   readonly onClassError: NodeOptions["onClassError"];
+  /** `folder`: serves the app's folder, whatever was deployed. `release`: what was deployed, if anything was. */
+  readonly serves: "folder" | "release";
   readonly observer: Observer;
   readonly log: { readonly format: "json" | "pretty"; readonly level: LogLevel };
   /** That it joins. Default: the node is alone. */
@@ -38,23 +42,27 @@ export interface OwnNode {
   /** Says in `node.json` where the node answers. */
   announce(url: string): void;
   close(): Promise<void>;
+  /** Resolves when another process has taken this node's name in its fleet: it answers nothing any more. */
+  readonly replaced: Promise<MoonportError>;
   /** After it: why something that was committed has not landed, if so. */
   unlanded(): Error | undefined;
 }
 
 type FileFault = Extract<Observation, { kind: "class_failed" | "unit_failed" | "module_failed" }>;
 
-/** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file */
+/** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file, `app_not_found` */
 export async function openOwnNode(context: Context, options: OwnNodeOptions): Promise<OwnNode> {
   const { app, dir, data, settings, bucketUrl, allowHosts } = context;
   const fleet = options.fleet && fleetOptionsOf(options.fleet, bucketUrl, settings);
   const appFolder = new RealFolder(dir);
+  const replaced = deferred<MoonportError>();
   const world = realWorld(data, pinoLogger({ ...options.log, color: process.stderr.isTTY === true }));
   const announced = await openAnnounced(
     {
       world,
       bucket: openBucket(bucketUrl, world, settings),
-      apps: [readAppSource(app, appFolder)],
+      apps: options.serves === "folder" || hasClasses(dir) ? [readAppSource(app, appFolder)] : [],
+      followsReleases: options.serves === "release" ? [app] : [],
       settings,
       onClassError: options.onClassError,
       observer: options.observer,
@@ -67,7 +75,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
       }),
     },
     options.command,
-    fleet,
+    fleet && { ...fleet, replaced: replaced.resolve },
   );
   const { node } = announced;
   rememberBucket(world.folder, bucketUrl, world.log);
@@ -78,6 +86,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     reload: () => node.reload([readAppSource(app, appFolder)]),
     announce: (url) => announced.announce(url),
     close: () => announced.close(),
+    replaced: replaced.promise,
     unlanded: () => node.unlanded,
   };
 }

@@ -5,6 +5,7 @@
  * way round. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
  */
 import { MoonportError } from "../src/errors.js";
+import type { NodeApi } from "../src/node-api.js";
 import { openDoors } from "../src/server/doors.js";
 import { AuthFile } from "./auth-file.js";
 import type { Context } from "./context.js";
@@ -16,7 +17,7 @@ import { stopSignal } from "./stop-signal.js";
 import { Teller } from "./teller.js";
 import { watchApp } from "./watch.js";
 
-/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly */
+/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly, or its name was taken */
 export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
   const stopAsked = stopSignal(context.output);
   const auth = flags.auth === undefined ? undefined : new AuthFile(flags.auth, context.output);
@@ -27,10 +28,12 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   const own = await openOwnNode(context, {
     command,
     onClassError: command === "dev" ? "report" : "refuse",
+    serves: command === "dev" ? "folder" : "release",
     observer: (observation) => teller.observe(observation),
     log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
     fleet,
   });
+  let replaced: MoonportError | undefined;
   try {
     const { host, port } = flags;
     const { node, world, session } = own;
@@ -56,8 +59,9 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
       ...(standing !== undefined && { fleet: { node: standing.node, address: standing.address } }),
     });
     tellParent({ url: doors.url, session });
+    if (command === "dev") await tellOfReleases(context, node);
     try {
-      await stopAsked;
+      replaced = (await Promise.race([stopAsked, own.replaced])) ?? undefined;
     } finally {
       watcher?.stop();
       await doors.stop();
@@ -67,7 +71,16 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   }
   const unlanded = own.unlanded();
   if (unlanded !== undefined) throw notLanded(unlanded);
+  if (replaced !== undefined) throw replaced;
   teller.stopped();
+}
+
+/** Whoever develops is to know that others would see something else. */
+async function tellOfReleases({ app, dir, output }: Context, node: NodeApi): Promise<void> {
+  const { releases } = await node.releases(app).catch(() => ({ releases: [] }));
+  const current = releases.at(-1);
+  if (current === undefined) return;
+  output.talk(`the bucket has release ${current.number} of ${app}; dev serves the files in ${dir} all the same`);
 }
 
 function notLanded(cause: Error): MoonportError {

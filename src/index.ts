@@ -8,10 +8,12 @@ export type { MoonportObject } from "./embed/handle.js";
 export type {
   ActingFor,
   CallOptions,
+  DeployOptions,
   ListenOptions,
   LogOptions,
   MoonportOptions,
   ReplacedTexts,
+  RollbackOptions,
   SubscribeOptions,
   UnitCall,
   ViewOptions,
@@ -19,6 +21,7 @@ export type {
 export type { MoonportPast } from "./embed/past.js";
 export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
 export type { FleetConfig } from "./fleet/fleet-config.js";
+export type { LinkTls } from "./links/link-tls.js";
 export { Moonport } from "./moonport.js";
 export type {
   ClassInfo,
@@ -38,6 +41,7 @@ export type {
   UnitResponse,
 } from "./node-api.js";
 export type { Observation, Observer } from "./observation.js";
+export type { AppReleases, Deployed, NodeRelease, Release, ServedApp } from "./release/contract.js";
 export { SETTINGS, type SettingName, settingsFromEnvironment } from "./settings/settings.js";
 export type { NativeClass, NativeClasses, NativeContext, NativeMethod } from "./units/native.js";
 export type { PlainObject, PlainValue } from "./values.js";

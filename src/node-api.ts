@@ -7,6 +7,7 @@
 import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import type { ObjectIdentity } from "./identity.js";
 import type { Caller, DirectoryQuery } from "./lua/contract.js";
+import type { ReleaseApi, ServedApp } from "./release/contract.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "./values.js";
 
 export interface CallRequest {
@@ -24,7 +25,14 @@ export interface CallRequest {
   readonly waiter?: CallWaiter;
   /** Refuse with `not_a_reading_method` unless the method is a reading one (HTTP GET). */
   readonly mustRead?: boolean;
+  /**
+   * `replica`: of a reading method, a copy on the node that is asked may answer, as fresh as the owner would (docs/calls.md).
+   * Default: the owner.
+   */
+  readonly consistency?: Consistency;
 }
+
+export type Consistency = "replica";
 
 /** Whoever waits for a call. */
 export interface CallWaiter {
@@ -35,8 +43,10 @@ export interface CallWaiter {
 
 export interface CallReply {
   readonly value: PlainValue;
-  /** The object's seq after the call, when it wrote. */
+  /** The object's seq after the call, when it wrote; or that of the copy, where one answered. */
   readonly seq?: number;
+  /** That a copy answered. */
+  readonly from?: "replica";
 }
 
 export interface Inspection {
@@ -184,6 +194,8 @@ export interface NodeInfo {
   readonly version: string;
   /** Identity of its journal. */
   readonly journal: string;
+  /** What it serves of each app, as it said last; absent of nodes of an older version. */
+  readonly releases?: readonly ServedApp[];
   readonly standing: "live" | "dead";
   /** Whether it is the node that was asked. */
   readonly own: boolean;
@@ -219,6 +231,7 @@ export interface NodeStatus {
   readonly watchedObjects: number;
   readonly classes: number;
   readonly classErrors: readonly { readonly file: string; readonly message: string }[];
+  readonly releases: readonly ServedApp[];
   /** Of a node of a fleet. */
   readonly fleet?: FleetStatus;
 }
@@ -304,7 +317,7 @@ export interface Recovered {
   readonly seq: number;
 }
 
-export interface NodeApi {
+export interface NodeApi extends ReleaseApi {
   /** Delayed commands. */
   readonly delay: DelayApi;
   /** @throws `object_not_found` */

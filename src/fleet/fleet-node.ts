@@ -12,6 +12,7 @@ import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
 import type { Asker, Peers } from "../links/contract.js";
 import type { Caller } from "../lua/contract.js";
+import type { NodeRecord } from "../membership/contract.js";
 import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
 import { MoonportNode } from "../node.js";
@@ -31,9 +32,11 @@ import type {
 } from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
+import type { Position } from "../object/replica-copy.js";
 import type { DeferredOutcome, Woken } from "../object/work.js";
 import type { LiveApi, ReadingCall, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { LiveSource } from "../realtime/live-source.js";
+import type { ReleasePeers, ReleaseQuestion } from "../release/peers.js";
 import type { Settings } from "../settings/settings.js";
 import { PermitPool } from "../shipping/permits.js";
 import { decodeValue, encodeValue } from "../store/value-codec.js";
@@ -47,6 +50,7 @@ import { HOPS_MAX, Places } from "./place.js";
 
 const ASK = "object.ask";
 const LIVE = "object.live";
+const RELEASE = "release.ask";
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
 
@@ -56,6 +60,7 @@ const HARMLESS = new Set([
   "node_unreachable",
   "node_fenced",
   "node_stopping",
+  "release_behind",
   "replicas_missing",
   "link_refused",
   "link_full",
@@ -65,7 +70,7 @@ const DOUBTFUL = new Set(["link_broken"]);
 
 /** An operation on an object, as it travels. */
 type Operation =
-  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs" | "args"> & {
+  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs" | "args" | "consistency"> & {
       readonly kind: "call";
       /** Encoded: a link's own MessagePack does not keep every key of users' values. */
       readonly args: Uint8Array;
@@ -89,6 +94,8 @@ type Operation =
   /** Which node has it, or would claim it. */
   | { readonly kind: "locate" }
   | { readonly kind: "destroy" }
+  /** How far its owner has committed it, for a copy beside this journal. */
+  | { readonly kind: "position"; readonly journal: string }
   | { readonly kind: "timers" }
   | { readonly kind: "wake" };
 
@@ -99,6 +106,8 @@ interface Asked {
   readonly timeoutMs: number;
   /** Hops that it has made. */
   readonly hops: number;
+  /** Of the app, that the asking node serves. */
+  readonly release?: number;
   readonly operation: Operation;
 }
 
@@ -144,6 +153,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         if (ready !== undefined) return ready.#feedForPeer(body as FeedAsked, from.node);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
       });
+      peers.handle(RELEASE, (body) => {
+        if (ready !== undefined) return ready.#node.releasing.answer(body as ReleaseQuestion);
+        throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
+      });
     };
     const fleet = async (parts: FleetParts): Promise<FleetMember> => {
       member = await FleetMember.join(parts, { ...fleetOptions, handle });
@@ -154,6 +167,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     ready = new FleetNode(node, member, options.world, options.settings);
     node.routeCalls(ready);
     node.routeLive(ready.#liveSource());
+    ready.#joinReleases();
     return ready;
   }
 
@@ -183,7 +197,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   }
 
   call(request: CallRequest): Promise<CallReply> {
-    return this.#call(request, []);
+    return request.consistency === "replica" ? this.#callNearby(request) : this.#call(request, []);
   }
 
   /** A call from an object of this node to another, wherever that lives. */
@@ -284,6 +298,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   find: NodeApi["find"] = (request) => this.#node.find(request);
   directory: NodeApi["directory"] = (app, className) => this.#node.directory(app, className);
   rebuildDirectory: NodeApi["rebuildDirectory"] = (app, className) => this.#node.rebuildDirectory(app, className);
+  deploy: NodeApi["deploy"] = (request) => this.#node.deploy(request);
+  rollback: NodeApi["rollback"] = (request) => this.#node.rollback(request);
+  releases: NodeApi["releases"] = (app) => this.#node.releases(app);
+
   async nodes(): Promise<readonly NodeInfo[]> {
     return this.#fleet.seen().map(({ record, standing }) => {
       const { ttlMs: _, ...shown } = record;
@@ -350,7 +368,9 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     failed: MoonportError | undefined,
   ): Promise<CallReply> {
     if (failed !== undefined && !HARMLESS.has(failed.code)) throw failed;
-    const { object, method, args, caller, callId, timeoutMs, mustRead } = request;
+    const { object, method, args, caller, callId, timeoutMs } = request;
+    // What no copy may answer for being a write is refused where the class is known.
+    const mustRead = request.consistency === "replica" ? true : request.mustRead;
     const operation: Operation = {
       kind: "call",
       method,
@@ -369,6 +389,35 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       asker: request.waiter ?? (request.signal && askerOf(request.signal)),
       here: () => this.#node.callInChain(request, chain),
     });
+  }
+
+  /** Of a reading method: a copy answers that is no older than what its owner had committed when it was asked. */
+  async #callNearby(request: CallRequest): Promise<CallReply> {
+    const { object, method } = request;
+    const isElsewhere = !this.#isHere(object) && this.#places.of(object) !== this.#fleet.node;
+    if (!isElsewhere || !this.#node.isReading(object, method)) return this.#call(request, []);
+    const expiresMs = this.#nowMs() + (request.timeoutMs ?? this.#settings.CALL_TIMEOUT_MS);
+    const asker = request.waiter ?? (request.signal && askerOf(request.signal));
+    const operation: Operation = { kind: "position", journal: this.#fleet.self.journal };
+    const asking = { ...this.#reading<Position | undefined>(object, operation, expiresMs), asker };
+    const position = await this.#ask(asking);
+    const reply = position && (await this.#node.callCopy(request, position));
+    if (position === undefined) this.#node.counters.replicaReads.owner++;
+    return reply ?? this.#call({ ...request, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, []);
+  }
+
+  #joinReleases(): void {
+    const { releasing } = this.#node;
+    const { node: self } = this.#fleet;
+    const others = (): readonly NodeRecord[] => this.#fleet.members.filter(({ node }) => node !== self);
+    const peers: ReleasePeers = {
+      self,
+      others: () => others().map(({ node, releases = [] }) => ({ node, releases })),
+      ask: (node, question) =>
+        this.#fleet.ask({ node, address: this.#addressOf(node) }, RELEASE, question) as Promise<never>,
+    };
+    releasing.joinPeers(peers, (served) => this.#fleet.tellReleases(served));
+    this.#fleet.whenMembersChange(() => releasing.seen(others().flatMap(({ releases = [] }) => releases)));
   }
 
   #liveSource(): LiveSource {
@@ -431,17 +480,24 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#ask(this.#reading<T>(object, operation));
   }
 
-  #reading<T>(object: ObjectIdentity, operation: Operation): Ask<T> {
-    const expiresMs = this.#nowMs() + this.#settings.CALL_TIMEOUT_MS;
+  #reading<T>(
+    object: ObjectIdentity,
+    operation: Operation,
+    expiresMs = this.#nowMs() + this.#settings.CALL_TIMEOUT_MS,
+  ): Ask<T> {
     const here = (): Promise<T> => this.#do(object, operation, expiresMs) as Promise<T>;
     return { object, operation, expiresMs, hops: 0, isRepeatable: true, here };
   }
 
   async #askedByPeer(asked: Asked, from: string, asker: Asker): Promise<unknown> {
-    const { app, className, key, timeoutMs, hops, operation } = asked;
+    const { app, className, key, timeoutMs, hops, release, operation } = asked;
     const object = identityOf(app, className, key);
     this.#places.isNotAt(object, from);
     const expiresMs = this.#nowMs() + timeoutMs;
+    // Who has been answered by a release is not answered by an older one a hop further on.
+    if (release !== undefined && release > this.#node.releasing.numberOf(app)) {
+      await this.#node.releasing.atLeast(app, release);
+    }
     const here = (): Promise<unknown> => this.#do(object, operation, expiresMs, asker);
     const answer = await this.#once({ object, operation, expiresMs, hops, isRepeatable: false, asker, here });
     return answer === undefined ? undefined : encoded(answer as PlainValue);
@@ -473,6 +529,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         return node.inspect(object).then((inspection) => ({ ...inspection, node: this.#fleet.node }));
       case "locate":
         return this.#locate(object);
+      case "position":
+        return node.position(object, operation.journal);
       case "recover":
         return node.recover(object);
       case "tell_row":
@@ -552,7 +610,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const options = { timeoutMs: timeoutMs + OBJECT_ACK_GATE_MS + LINK_REQUEST_MS, ...(asker && { asker }) };
     try {
       const address = this.#addressOf(to);
-      const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, operation };
+      const release = this.#node.releasing.numberOf(app);
+      const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, release, operation };
       const answer = await this.#fleet.ask({ node: to, address }, ASK, body, options);
       this.#places.learn(object, to);
       return (answer instanceof Uint8Array ? decodeValue(answer) : undefined) as T;

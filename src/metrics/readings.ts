@@ -35,6 +35,9 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_writes_land: ({ node }) => one(node.writesLand ? 1 : 0),
   moonport_since_landed_seconds: ({ node }) => one(node.sinceLandedMs / 1_000),
   moonport_load_faults: ({ node }) => one(node.loadFaults),
+  moonport_release: ({ node }) => node.releases.map(({ app, release = 0 }) => ({ labels: { app }, value: release })),
+  moonport_release_failed: ({ node }) =>
+    node.releases.map(({ app, failed }) => ({ labels: { app }, value: failed?.release ?? 0 })),
 
   moonport_calls_total: ({ counters }) => callSamples(counters),
   moonport_call_duration_seconds: ({ counters }) =>
@@ -92,6 +95,13 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
 
   moonport_residents: ({ node }) => one(node.residents),
   moonport_open_files: ({ node }) => one(node.openFiles),
+
+  moonport_replica_reads_total: ({ counters: { replicaReads } }) => [
+    { labels: { from: "copy" }, value: replicaReads.copy },
+    { labels: { from: "owner" }, value: replicaReads.owner },
+  ],
+  moonport_copies: ({ node }) => one(node.copies),
+  moonport_copy_bytes: ({ node }) => one(node.copyBytes),
 
   moonport_subscriptions: ({ node }) => one(node.subscriptions),
   moonport_watched_objects: ({ node }) => one(node.watchedObjects),

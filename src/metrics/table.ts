@@ -23,6 +23,14 @@ export const METRICS = {
   moonport_writes_land: gauge("1 while a write has landed within HEALTH_LANDED_MS, else 0: what /readyz says."),
   moonport_since_landed_seconds: gauge("Since the last write landed, a flight's or a probe's."),
   moonport_load_faults: gauge("Files of classes and units that do not load; their last good versions serve."),
+  moonport_release: gauge(
+    "Number of the release of the app that the node serves; 0 where it serves a folder's files.",
+    "app",
+  ),
+  moonport_release_failed: gauge(
+    "Number of a newer release that the node cannot serve, so that it keeps the one that it has; 0 when there is none.",
+    "app",
+  ),
 
   moonport_calls_total: counter(
     "Calls of methods by how they ended: ok, class_error for a code of the class's own, or a code of the error table. A call without app, class or method named none that there is. Calls of a unit count when they return to it.",
@@ -69,7 +77,7 @@ export const METRICS = {
   moonport_directory_lag_seconds: gauge("Since the oldest of those landed; 0 when none waits."),
   moonport_directory_rows_told_total: counter("Directory rows that were told."),
   moonport_directory_rows_dropped_total: counter(
-    "Directory rows that found DIRECTORY_QUEUE_MAX others waiting. Each is told when its object next changes it or wakes.",
+    "Directory rows that found DIRECTORY_QUEUE_MAX others waiting. Each is asked for again when there is room.",
   ),
   moonport_directory_failures_total: counter("Batches of rows that a directory did not take. Each is tried again."),
   moonport_directory_derivations_failed_total: counter(
@@ -107,6 +115,13 @@ export const METRICS = {
 
   moonport_residents: gauge("Objects in memory."),
   moonport_open_files: gauge("Of those, how many have their file open."),
+
+  moonport_replica_reads_total: counter(
+    "Calls of another node's objects that a copy might answer, by who did: this node's copy, or the owner.",
+    "from",
+  ),
+  moonport_copies: gauge("Copies of other nodes' objects."),
+  moonport_copy_bytes: gauge("Their files, bytes."),
 
   moonport_subscriptions: gauge("Subscriptions and live views."),
   moonport_watched_objects: gauge("Objects that have any."),

@@ -40,6 +40,9 @@ export interface Plan {
   readonly clients: number;
   /** Who watch lists, if there are any. */
   readonly watchers: number;
+  /** Objects that set timers, send messages and get commands; the last so many of them are destroyed now and then. */
+  readonly doers: number;
+  readonly endingDoers: number;
   /** Of virtual time, in which things go wrong. */
   readonly stormMs: number;
   /** Kinds without a weight do not happen. */
@@ -56,6 +59,8 @@ export interface Plan {
   readonly diskSyncMs: number;
   /** Share of operations that read. */
   readonly readShare: number;
+  /** Share of those that may be answered by a copy, on whatever node is asked. */
+  readonly replicaShare: number;
   /** Share of the writes that end the object; what is ended forgets its calls' ids, so clients then repeat nothing. */
   readonly destroyShare: number;
   /** Share of a register's writes that fill it: no segment carries those, the bucket gets a snapshot ahead of the journals. */
@@ -95,9 +100,22 @@ const WATCH_SETTINGS = {
   EVENT_BUFFER_MAX: 4,
 };
 
+const DOER_SETTINGS = {
+  DELAY_WAIT_MAX_MS: 1_000,
+  DELAY_BACKOFF_MS: 200,
+  DELAY_BACKOFF_MAX_MS: 1_000,
+  // Wall clocks step by hours: no id of a try is forgotten before it is known what became of it.
+  CALL_ID_RETENTION_MS: 7 * 24 * 3_600_000,
+  DELAY_KEPT_MS: 7 * 24 * 3_600_000,
+  DIRECTORY_SHARDS: 2,
+  DIRECTORY_BACKOFF_MAX_MS: 1_000,
+};
+
 const UNVARIED = {
   clients: 5,
   watchers: 0,
+  doers: 0,
+  endingDoers: 0,
   stormMs: 12_000,
   faults: FIRST_FAULTS,
   strikeMs: 1_500,
@@ -105,6 +123,7 @@ const UNVARIED = {
   resume: "in_order",
   diskSyncMs: 0.5,
   readShare: 0.3,
+  replicaShare: 0,
   destroyShare: 0,
   fillShare: 0,
 } as const satisfies Partial<Plan>;
@@ -143,7 +162,7 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
   const isSwarm = chance(0.5);
   const kinds = isSwarm ? drawSwarm(random) : SANE_FAULTS;
   const mayDestroy = chance(0.3) && (workload === "register" || workload === "counter");
-  return {
+  const variety: Partial<Plan> & Pick<Plan, "settings"> = {
     faults: doClocksLeap ? { ...kinds, clock_leap: CLOCK_LEAP } : kinds,
     readShare: doClocksLeap ? 0 : 0.3,
     destroyShare: mayDestroy ? 0.1 : 0,
@@ -156,10 +175,16 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
       ...(chance(0.3) && { JOURNAL_OBJECTS_MAX: pick(1, 2) }),
       ...(chance(0.2) && { NODE_CLAIMS_MAX: 1 }),
       ...WATCH_SETTINGS,
+      ...DOER_SETTINGS,
     },
     watchers: pick(0, 9, 9),
     fillShare: chance(0.15) ? 0.02 : 0,
+    doers: pick(0, 3, 4),
+    endingDoers: pick(0, 1),
   };
+  const replicaShare = pick(0, 0.5, 1);
+  const copies = chance(0.3) && { REPLICA_COPIES_MAX: pick(1, 2) };
+  return { ...variety, replicaShare, settings: { ...variety.settings, ...copies } };
 }
 
 /** A few kinds, each more often: what needs the same thing twice is rare where everything happens (Groce and others, 2012). */

@@ -16,6 +16,7 @@ import { checkList } from "./check-list.js";
 import { checkCounter, checkRegister } from "./check-register.js";
 import { SimulatedClient } from "./client.js";
 import { DiskLosses } from "./disk-losses.js";
+import { Doers } from "./doers.js";
 import { History, type Operation } from "./history.js";
 import { Landings } from "./landings.js";
 import { Nemesis } from "./nemesis.js";
@@ -48,6 +49,11 @@ export type Check =
   /** The bucket alone does not give back what was read last, or not the events. */
   | "bucket"
   | "events"
+  /** A timer, a message or a command took effect too often, never, or early; or somebody was told what is not so of one. */
+  | "timers"
+  | "messages"
+  /** A directory's row is not what its object is. */
+  | "directory"
   /** It came to no end. */
   | "end";
 
@@ -68,6 +74,8 @@ export interface SimulationResult {
   readonly acknowledged: number;
   readonly unknown: number;
   readonly failed: number;
+  /** Reads that a copy answered. */
+  readonly fromCopies: number;
   readonly virtualMs: number;
 }
 
@@ -96,6 +104,7 @@ class Simulation {
   readonly #landings: Landings;
   readonly #hash = createHash("sha256");
   readonly #objects: readonly string[];
+  readonly #clients: SimulatedClient[] = [];
   #nextValue = 1;
 
   constructor({ seed, plan, isVaried = true, trace }: SimulationOptions) {
@@ -149,15 +158,18 @@ class Simulation {
     const untilMs = time.nowMs + stormMs;
     const working = Array.from({ length: clients }, (_, client) => this.#client(client, untilMs));
     const watchers = this.#newWatchers();
+    const doers = this.#newDoers();
+    if (doers !== undefined) working.push(doers.work(untilMs));
     await this.#nemesis.run(untilMs);
     watchers?.stay();
     this.#tell("calm");
     await this.#nemesis.heal();
     await Promise.all(working);
     await sleep(this.#world, CALM_MS);
+    const undone = (await doers?.end(this.#nemesis.wallClocks)) ?? [];
     const stuck = await this.#lastReadings();
     const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
-    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
+    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed, ...undone];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
     return [...(await this.#stopAll()), ...(await this.#checkBucket())];
@@ -172,6 +184,18 @@ class Simulation {
       random: new SeededRandom(this.#seed * 211 + 3),
       objects: lists,
       count: this.#plan.watchers,
+      tell: (what) => this.#tell(what),
+    });
+  }
+
+  #newDoers(): Doers | undefined {
+    if (this.#plan.doers === 0) return undefined;
+    return new Doers({
+      fleet: this.#fleet,
+      world: this.#world,
+      randomOf: (client) => new SeededRandom(this.#seed * 307 + client),
+      count: this.#plan.doers,
+      ending: this.#plan.endingDoers,
       tell: (what) => this.#tell(what),
     });
   }
@@ -191,10 +215,16 @@ class Simulation {
 
   readonly #lastValues = new Map<string, unknown>();
 
-  /** Nobody may be stuck: each object answers through each node. */
+  /** Nobody may be stuck: each object answers through each node, also where a copy may. */
   async #lastReadings(): Promise<Violation[]> {
+    const shares = this.#plan.replicaShare > 0 ? [0, 1] : [0];
+    return (await Promise.all(shares.map((share) => this.#lastReadingsOf(share)))).flat();
+  }
+
+  async #lastReadingsOf(replicaShare: number): Promise<Violation[]> {
     const stuck: Violation[] = [];
-    const client = this.#newClient(this.#plan.clients, new SeededRandom(this.#seed + 5));
+    const random = new SeededRandom(this.#seed + 5 + replicaShare);
+    const client = this.#newClient(this.#plan.clients + replicaShare, random, replicaShare);
     for (const node of this.#fleet.nodes.keys()) {
       for (const object of this.#objects) {
         const operation: Operation = { kind: object.startsWith("List/") ? "list" : "read" };
@@ -264,15 +294,18 @@ class Simulation {
     return faults.map((fault) => violation("events", `${object}: ${fault}`));
   }
 
-  #newClient(client: number, random: SeededRandom): SimulatedClient {
-    return new SimulatedClient({
+  #newClient(client: number, random: SeededRandom, replicaShare = this.#plan.replicaShare): SimulatedClient {
+    const simulated = new SimulatedClient({
       fleet: this.#fleet,
       world: this.#world,
       random,
       history: this.#history,
       client,
       hasCallIds: this.#plan.destroyShare === 0,
+      replicaShare,
     });
+    this.#clients.push(simulated);
+    return simulated;
   }
 
   #newNemesis(isVaried: boolean): Nemesis {
@@ -339,6 +372,7 @@ class Simulation {
       acknowledged: count("ok"),
       unknown: count("unknown"),
       failed: count("failed"),
+      fromCopies: this.#clients.reduce((sum, { fromCopies }) => sum + fromCopies, 0),
       virtualMs: this.#fleet.time.nowMs,
     };
   }

@@ -7,10 +7,17 @@ export interface Modules {
   "cluster/ownership": typeof import("../../../src/cluster/ownership.js");
   "cluster/release-rule": typeof import("../../../src/cluster/release-rule.js");
   "cluster/tail-choice": typeof import("../../../src/cluster/tail-choice.js");
+  "delay/delay-driver": typeof import("../../../src/delay/delay-driver.js");
+  "delay/outgoing-message": typeof import("../../../src/delay/outgoing-message.js");
+  "delay/owed-keeper": typeof import("../../../src/delay/owed-keeper.js");
+  "delay/owed-sessions": typeof import("../../../src/delay/owed-sessions.js");
+  "delay/shard-tables": typeof import("../../../src/delay/shard-tables.js");
+  "directory/publisher": typeof import("../../../src/directory/publisher.js");
   "journal/batch": typeof import("../../../src/journal/batch.js");
   "journal/read-back": typeof import("../../../src/journal/read-back.js");
   "membership/own-session": typeof import("../../../src/membership/own-session.js");
   "membership/sightings": typeof import("../../../src/membership/sightings.js");
+  "object/due-time": typeof import("../../../src/object/due-time.js");
   "object/resident-object": typeof import("../../../src/object/resident-object.js");
   "object/work": typeof import("../../../src/object/work.js");
   "realtime/feeds": typeof import("../../../src/realtime/feeds.js");
