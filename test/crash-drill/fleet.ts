@@ -15,10 +15,11 @@ export const NAMES = ["n1", "n2", "n3"] as const;
 
 /**
  * History is compacted every few flights and bodies stand beside their manifests, so that all ways into the bucket are taken; what
- * failed is tried again soon. Sessions live as long as by default: on a machine that does much else shorter ones lapse by themselves.
+ * failed is tried again soon. The bucket is slower than journals are, however slow those are here. Sessions live as long as by default: on a machine that does much else shorter ones lapse by themselves.
  */
 const SETS: Readonly<Record<string, number>> = {
   COVER_MS: 1_000,
+  FLIGHT_HEDGE_MS: 10_000,
   COMPACT_SEGMENTS_MAX: 4,
   SEGMENT_INLINE_BYTES_MAX: 0,
   PITR_RETENTION_MS: 0,

@@ -19,7 +19,7 @@ const whole = (text: string): number => {
 interface Flags {
   readonly short?: true;
   readonly times?: number;
-  readonly row?: string;
+  readonly row?: RegExp;
   readonly seed?: number;
   readonly soak?: number;
   readonly keep?: true;
@@ -29,7 +29,7 @@ const program = new Command("drill")
   .description("Kills nodes of a real fleet at named points, under load; ends with 1 when a promise was broken.")
   .option("--short", "each row that counts most, once")
   .option("--times <n>", "how often each row is tried, in place of its own number", whole)
-  .option("--row <text>", "only rows whose name has this in it")
+  .option("--row <pattern>", "only rows whose name matches this", (text) => new RegExp(text))
   .option("--seed <n>", "of what the callers do", whole)
   .option("--soak <minutes>", "instead of rows: faults at random for so long, and what it does to memory", whole)
   .option("--keep", "leave logs and data of the nodes where they are");
@@ -63,7 +63,7 @@ console.log(`${report.trials} trials in ${Math.round((performance.now() - starte
 process.exit(report.hasFailed ? 1 : 0);
 
 function isWanted({ name, isShort }: { readonly name: string; readonly isShort: boolean }): boolean {
-  return (flags.row === undefined || name.includes(flags.row)) && (flags.short === undefined || isShort);
+  return (flags.row === undefined || flags.row.test(name)) && (flags.short === undefined || isShort);
 }
 
 async function killRows(rows: readonly Row[]): Promise<void> {

@@ -91,7 +91,7 @@ function compactionRow(name: string, point: FaultPoint, isShort: boolean, detail
         await load.settle(call);
         answered++;
         // The bucket has it before the next: each is a segment of its own.
-        await owner.client.history(drillObject(key)).catch(() => {});
+        if (owner.isUp) await owner.client.history(drillObject(key)).catch(() => {});
       }
       await hit;
       const lines = await afterTakeover(scene, () => fleet.lines(key));
