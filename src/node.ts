@@ -8,6 +8,7 @@ import type { RequestCounts } from "./bucket/request-counts.js";
 import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import { NodeDelay } from "./delay/node-delay.js";
 import { delayShardClass } from "./delay/shard-class.js";
+import { ShardMap } from "./delay/shard-map.js";
 import { delayPort, shardNumberOf } from "./delay-port.js";
 import { Directories } from "./directory/directories.js";
 import { directoryClass } from "./directory/shard-class.js";
@@ -50,6 +51,7 @@ import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
 import type { InnerCall } from "./object/inner-call.js";
 import { inspectAbsent, inspectOpen, inspectTimers } from "./object/inspect.js";
+import { isKernelCall } from "./object/kernel-methods.js";
 import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
@@ -148,13 +150,19 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       await bucket.start();
       await probeBucket(bucket, world);
       const { settings } = options;
-      const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
+      const { DELAY_SHARDS: wanted } = settings;
+      const { fleet, delayShards } = await joinFleet({
+        bucket,
+        world,
+        delayShards: wanted,
+        ...(options.fleet && { settings }),
+      });
       if (options.fleet === undefined) await refuseFleetBucket(bucket, world, settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       joined = await options.fleet?.({ world, bucket, settings, fleet });
       const { followsReleases: follows = [] } = options;
       const begun = await begunApps({ world, bucket, settings, follows }, options.apps);
-      return new MoonportNode(options, begun, lock, quarantine, joined);
+      return new MoonportNode(options, begun, lock, quarantine, joined, new ShardMap(delayShards));
     } catch (error) {
       await joined?.stop();
       await bucket.stop();
@@ -169,6 +177,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     lock: FolderLock,
     quarantine: Quarantine,
     joined: JoinedFleet | undefined,
+    shards: ShardMap,
   ) {
     const { world, settings, bucket } = options;
     this.#options = options;
@@ -277,6 +286,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       settings,
       bucket,
       counters: this.counters.delay,
+      shards,
       session: () => this.session,
       isDead: async (session) => (await fleet.standing(session)) === "dead",
       isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
@@ -285,6 +295,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       checkMethod: (app, className, method) => {
         if (app === SYSTEM_APP) throw noSuchApp(app);
         if (!this.#catalog.isNative(className)) this.#catalog.methodOf(this.#catalog.classOf(app, className), method);
+      },
+      checkClass: (app, className) => {
+        if (app === SYSTEM_APP) throw noSuchApp(app);
+        this.#catalog.classOf(app, className);
       },
       port: delayPort({
         router: () => this.#router,
@@ -862,9 +876,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #dispatch(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
-    const { object, method } = request;
+    const { object, method, caller } = request;
     const lua = this.#catalog.classOf(object.app, object.className);
-    const access = this.#catalog.methodOf(lua, method);
+    const access = isKernelCall(method, caller) ? "write" : this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
     if (request.mustRead === true || request.consistency === "replica") {
       throw MoonportError.of("not_a_reading_method", `${object.className}.${method} is a writing method`, {

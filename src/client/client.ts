@@ -5,11 +5,13 @@
 import { MoonportError } from "../errors.js";
 import type { FoundPage } from "../node-api.js";
 import { type RemoteMethods, withMethods } from "../typed-methods.js";
+import type { PlainValue } from "../values.js";
 import { jsonCodec, msgpackCodec } from "../wire/codec.js";
-import { CLOSE_CODES, type ServerFrame } from "../wire/frames.js";
+import { CLOSE_CODES, type DelayAsk, type ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
 import { Addresses } from "./addresses.js";
 import { Calls, type Wire } from "./calls.js";
+import { ClientDelay } from "./client-delay.js";
 import { type FindOptions, type FindQuery, queryOf } from "./find.js";
 import { type ClientState, Link, type LinkListener, type Loss } from "./link.js";
 import { type AnyMethods, ClientObject, type HandleContext, type RemoteObject } from "./object-handle.js";
@@ -76,12 +78,42 @@ export class MoonportClient {
       target: { app, class: className, key: "" },
       method: "find",
       args: [],
-      query: asked,
+      instead: {
+        changes: false,
+        frame: ({ id, timeoutMs: waitMs }) => ({
+          type: "find",
+          id,
+          timeoutMs: waitMs,
+          app,
+          class: className,
+          query: asked,
+        }),
+      },
       callId: undefined,
       timeoutMs: options.timeoutMs ?? timeoutMs,
       signal: options.signal,
     });
     return page as unknown as FoundPage;
+  }
+
+  /** Delayed commands, for operators: listed, looked at, taken back, moved, delivered after all. */
+  get delay(): ClientDelay {
+    return new ClientDelay((ask) => this.#askDelay(ask));
+  }
+
+  async #askDelay(ask: DelayAsk): Promise<PlainValue> {
+    this.#assertOpen();
+    const { app, timeoutMs } = this.#options;
+    const changes = ask.kind !== "list" && ask.kind !== "get";
+    return await this.#calls.start({
+      target: { app, class: "delay", key: "command" in ask ? ask.command : "" },
+      method: ask.kind,
+      args: [],
+      instead: { changes, frame: ({ id, timeoutMs: waitMs }) => ({ type: "delay", id, timeoutMs: waitMs, ask }) },
+      callId: undefined,
+      timeoutMs,
+      signal: undefined,
+    });
   }
 
   /**

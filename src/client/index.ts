@@ -18,10 +18,22 @@ export function connect(urls: string | readonly string[], options: ConnectOption
   return new MoonportClient(urls, options, platform);
 }
 
+export type {
+  ChangedAnswer,
+  CommandInfo,
+  CommandState,
+  DelayedCommand,
+  DelayFilter,
+  ObjectTimers,
+  RunRecord,
+  SendTime,
+  TimerDetails,
+} from "../delay/contract.js";
 export { type ErrorCode, MoonportError } from "../errors.js";
 export type { FoundPage, FoundRow } from "../node-api.js";
 export type { PlainObject, PlainValue } from "../values.js";
 export type { MoonportClient } from "./client.js";
+export type { ClientDelay } from "./client-delay.js";
 export type { FindOptions, FindQuery } from "./find.js";
 export type { ClientState } from "./link.js";
 export type {
@@ -34,5 +46,6 @@ export type {
   ViewOptions,
 } from "./object-handle.js";
 export type { ConnectOptions } from "./options.js";
+export type { SendOptions, SendOutcome, Sent } from "./send.js";
 export type { Subscription, SubscriptionItem } from "./subscription.js";
 export type { View } from "./view.js";

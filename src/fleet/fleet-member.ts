@@ -13,6 +13,7 @@ import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { EntryRange, HeldEntries, JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
+import type { ProtocolRange } from "../links/handshake.js";
 import { Links } from "../links/links.js";
 import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
@@ -42,6 +43,8 @@ export interface FleetOptions {
   readonly network: Network;
   /** Shared by all nodes of the fleet. */
   readonly secret: string;
+  /** Of links that it speaks. Default: this release's. */
+  readonly protocols?: ProtocolRange;
   /** Where clients reach this node. */
   readonly clientAddress?: string;
   /** Says what else peers may ask, before they can. */
@@ -69,7 +72,7 @@ export class FleetMember implements JoinedFleet {
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
-    const { node, zone, weight, network, secret, clientAddress, handle, replaced } = options;
+    const { node, zone, weight, network, secret, protocols, clientAddress, handle, replaced } = options;
     const journal = await Journal.open({
       world,
       settings,
@@ -85,6 +88,7 @@ export class FleetMember implements JoinedFleet {
       secret,
       fleet,
       version: VERSION,
+      ...(protocols !== undefined && { protocols }),
       // The one on the other side may have died.
       lost: () => member?.lookNow(),
     });

@@ -14,6 +14,7 @@ import type { StoredMessage } from "../store/outbox.js";
 import type { PlainValue } from "../values.js";
 import { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import type { Position } from "./replica-copy.js";
@@ -100,7 +101,7 @@ export class Objects {
 
   /**
    * How far the object is committed now, for a node that would read it from a copy: told when all of that has landed, and while the
-   * session is valid, as a read of it would be (G1, E4).
+   * session is valid, as a read of it would be (R1, G1, E4).
    * @param journal of the node that asks
    * @returns undefined where a call has to find out: it has no content, is not this session's, or the bucket lags behind and that
    * journal is none of its set
@@ -329,7 +330,9 @@ export class Objects {
       }
       this.#residents.delete(object.id);
     }
+    faultPoint("handover.landed", object.id);
     await this.#context.claims.release(object);
+    faultPoint("handover.released", object.id);
     return true;
   }
 
@@ -347,6 +350,7 @@ export class Objects {
   #submit(object: ObjectIdentity, work: CallWork): void {
     const resident = this.#admit(object);
     resident.submit(work);
+    faultPoint("call.waits", object.id);
     work.waiter?.whenGone(resident.callerGone);
   }
 

@@ -10,7 +10,7 @@ import type { DirectoryQuery } from "../lua/contract.js";
 import type { DrainRequest, NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
-import { SEQ_HEADER } from "../wire/http-headers.js";
+import { FROM_HEADER, SEQ_HEADER } from "../wire/http-headers.js";
 import { wireJson } from "../wire/wire-json.js";
 import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
@@ -18,7 +18,7 @@ import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
 import { databaseAnswer, forkOf, limitOf, pointOf, restorationOf } from "./past-operations.js";
 import { deployOf, rollbackOf } from "./release-operations.js";
 import { bodyArguments, bodyValue, parseArguments, queryArguments } from "./request-body.js";
-import { callIdOf, timeoutOf } from "./request-headers.js";
+import { callIdOf, consistencyOf, timeoutOf } from "./request-headers.js";
 import { type DirectoryPath, type ObjectPath, type Route, routeOf } from "./routes.js";
 
 export interface OperationsContext {
@@ -194,6 +194,7 @@ async function call(
   checkMethodName(method);
   const callId = callIdOf(request.headers);
   const timeoutMs = timeoutOf(request.headers, world.clock.wallMs());
+  const consistency = consistencyOf(request.headers);
   try {
     const reply = await callAs(node, request.principal, {
       object,
@@ -203,9 +204,12 @@ async function call(
       mustRead: route.kind === "read",
       ...(callId !== undefined && { callId }),
       ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(consistency !== undefined && { consistency }),
     });
     const answer = { kind: "whole" as const, status: 200, body: wireJson(reply.value) };
-    return reply.seq === undefined ? answer : { ...answer, headers: { [SEQ_HEADER]: String(reply.seq) } };
+    if (reply.seq === undefined) return answer;
+    const from = reply.from && { [FROM_HEADER]: reply.from };
+    return { ...answer, headers: { [SEQ_HEADER]: String(reply.seq), ...from } };
   } catch (error) {
     throw asMoonportError(error).with({ object: object.id, ...(callId !== undefined && { callId }) });
   }

@@ -12,6 +12,7 @@ import { answersNeeded } from "../cluster/quorum.js";
 import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
+import { faultPoint } from "../world/fault-point.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { FleetView } from "./fleet-view.js";
 import { ObjectKeys } from "./layout.js";
@@ -341,8 +342,10 @@ export class Claims {
     assert(first.kind === "next", "a claim of what nobody holds");
     const raised = await this.#write(object, withOwnership(before, first.record), version);
     if (raised === undefined) return undefined;
+    faultPoint("claim.raised", object.id);
     const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
+    faultPoint("claim.promised", object.id);
     const tail = tailOf(object, choice);
     if (tail.length > 0) await this.#beforeTail(object);
     const content = withTail(raised.manifest, tail);

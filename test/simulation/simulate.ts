@@ -16,6 +16,7 @@ import { checkEvents } from "./check-events.js";
 import { checkList } from "./check-list.js";
 import { checkCounter, checkRegister } from "./check-register.js";
 import { SimulatedClient } from "./client.js";
+import { Deploys, firstApp } from "./deploys.js";
 import { DiskLosses } from "./disk-losses.js";
 import { Doers } from "./doers.js";
 import { History, type Operation } from "./history.js";
@@ -57,6 +58,8 @@ export type Check =
   | "messages"
   /** A directory's row is not what its object is. */
   | "directory"
+  /** A node does not serve the release that it should, or one wrote where a newer one had been. */
+  | "release"
   /** It came to no end. */
   | "end";
 
@@ -125,7 +128,7 @@ class Simulation {
     );
     this.#fleet = new SimulatedFleet({
       seed,
-      apps: [app],
+      ...(this.#plan.deployers > 0 ? { apps: [firstApp(app)], followsReleases: [app.app] } : { apps: [app] }),
       settings: this.#plan.settings,
       atomicBucket: this.#plan.atomicBucket,
       observer: (node) => this.#landings.observer(node),
@@ -166,21 +169,39 @@ class Simulation {
     const watchers = this.#newWatchers();
     const doers = this.#newDoers();
     if (doers !== undefined) working.push(doers.work(untilMs));
+    const deploys = this.#newDeploys();
+    const deploying = deploys?.run(untilMs);
     await this.#nemesis.run(untilMs);
     watchers?.stay();
     this.#tell("calm");
     await this.#nemesis.heal();
     await Promise.all(working);
+    await deploying;
     await sleep(this.#world, CALM_MS);
     const undone = (await doers?.end(this.#nemesis.wallClocks)) ?? [];
     const stuck = await this.#lastReadings();
     const misplaced = (await this.#misplacedInTheEnd()).map((what) => violation("placed", what));
+    const misserved = ((await deploys?.end()) ?? []).map((what) => violation("release", what));
     const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
     const broken = [...stuck, ...misplaced, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
-    const violations = [...broken, ...undone];
+    const violations = [...broken, ...undone, ...misserved];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
     return [...(await this.#stopAll()), ...(await this.#checkBucket())];
+  }
+
+  #newDeploys(): Deploys | undefined {
+    const { deployers, faults } = this.#plan;
+    if (deployers === 0) return undefined;
+    return new Deploys({
+      fleet: this.#fleet,
+      world: this.#world,
+      random: new SeededRandom(this.#seed * 307 + 11),
+      base: app as AppSource,
+      deployers,
+      isQuiet: Object.keys(faults).length === 0,
+      tell: (what) => this.#tell(what),
+    });
   }
 
   #newWatchers(): Watchers | undefined {
