@@ -226,7 +226,7 @@ export class ShardDriver {
     const { world, settings, port, counters } = this.#parts;
     counters.late(world.clock.wallMs() - lookMs);
     try {
-      const woken = await port.wake(objectOfId(object));
+      const woken = await port.wake(objectOfId(object), "asker");
       const nowMs = Math.floor(world.clock.wallMs());
       const soonestMs = woken.ran > 0 ? nowMs : nowMs + AGAIN_MS_MIN;
       const atMs = woken.inMs === null ? null : Math.max(soonestMs, nowMs + Math.ceil(woken.inMs));
