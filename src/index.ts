@@ -32,6 +32,7 @@ export type {
   SendOptions,
   SubscribeOptions,
   UnitCall,
+  UnitOptions,
   ViewOptions,
 } from "./embed/options.js";
 export type { MoonportPast } from "./embed/past.js";

@@ -129,6 +129,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #delay: NodeDelay;
   #router: CallRouter | undefined;
   #phase: Phase = "serving";
+  #left: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
   #unlanded: Error | undefined;
 
@@ -223,6 +224,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       bucket,
       claims: new Claims(world, bucket, fleet, settings, {
         lost: (id) => this.feeds.lost(id),
+        claimed: (object) => joined?.claimed(object),
         beforeTail: (object) => this.#delay.beforeTail(object),
       }),
       fleet,
@@ -386,6 +388,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** Whether the object is this node's, as far as is known here. */
   holds(object: ObjectIdentity): boolean {
     return this.#context.claims.held(object) !== undefined;
+  }
+
+  /** See {@link Objects.moving}. @throws MoonportError `mailbox_full` */
+  moving(object: ObjectIdentity): Promise<string | undefined> | undefined {
+    return this.#objects.moving(object);
   }
 
   /** As {@link Objects.position}. */
@@ -703,6 +710,16 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   /**
+   * Of a node that goes on stopping: gives every object to the rest of the fleet, each served until its turn has come, within
+   * DRAIN_MS. Its doors may answer on: who calls meanwhile, or has come to the wrong node, is sent on. A node that is alone has
+   * nobody to give them to. Idempotent, and a part of {@link stop}.
+   */
+  leave(): Promise<void> {
+    this.#left ??= this.#leave();
+    return this.#left;
+  }
+
+  /**
    * Stops: new calls are refused, running ones end, everything committed lands, within DRAIN_MS. What could not land is
    * logged and its callers get `outcome_unknown`. Idempotent.
    */
@@ -734,15 +751,26 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     }
   }
 
+  async #leave(): Promise<void> {
+    if (!("leave" in this.#fleet)) return;
+    const { DRAIN_MS } = this.#options.settings;
+    const untilMs = this.#nowMs() + DRAIN_MS;
+    await this.#restDelays();
+    await this.#fleet.leave(untilMs);
+  }
+
+  /** What is under way of delayed work ends first: its outcomes are writes of objects. */
+  async #restDelays(): Promise<void> {
+    this.#directories.rest();
+    await this.#within(this.#options.settings.DRAIN_MS / 2, this.#delay.settle());
+  }
+
   async #stop(): Promise<void> {
     const { world, settings, bucket } = this.#options;
     const untilMs = this.#nowMs() + settings.DRAIN_MS;
-    this.#directories.rest();
     this.releasing.stop();
-    // What is under way of delayed work ends first: its outcomes are writes of objects.
-    await this.#within(settings.DRAIN_MS / 2, this.#delay.settle());
-    // Each object is served until its own turn to leave has come.
-    if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
+    if ("leave" in this.#fleet) await this.leave();
+    else await this.#restDelays();
     // Directories hear of what they have landed, and no more of what is asked from outside.
     this.#phase = "settling";
     await this.#tellRowsWithin((untilMs - this.#nowMs()) / 2);

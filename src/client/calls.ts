@@ -10,6 +10,7 @@
  * Bounded: so many are with the node at a time, the others wait in the order they came; one beyond `callsMax` is refused.
  */
 import { MoonportError } from "../errors.js";
+import type { Consistency } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
 import { backoffMs } from "../world/backoff.js";
@@ -27,6 +28,8 @@ export interface CallInput {
   readonly callId: string | undefined;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
+  /** Default: the owner answers. */
+  readonly consistency?: Consistency | undefined;
 }
 
 /** Something else that is asked for as a call is; a repeat of it does no harm. */
@@ -187,7 +190,7 @@ export class Calls {
   }
 
   #send(call: PendingCall): void {
-    const { target, method, args, instead } = call.input;
+    const { target, method, args, instead, consistency } = call.input;
     const { callId } = call;
     const leftMs = Math.max(1, Math.ceil(call.expiresMs - this.#platform.clock.monotonicMs()));
     const timeoutMs = Math.min(leftMs, NODE_TIMEOUT_MAX_MS);
@@ -195,7 +198,16 @@ export class Calls {
     this.#sent.set(id, call);
     call.sends += 1;
     const size = this.#wire.send(
-      instead?.frame({ id, timeoutMs, callId }) ?? { type: "call", id, ...target, method, args, callId, timeoutMs },
+      instead?.frame({ id, timeoutMs, callId }) ?? {
+        type: "call",
+        id,
+        ...target,
+        method,
+        args,
+        callId,
+        timeoutMs,
+        ...(consistency && { consistency }),
+      },
     );
     call.place = { kind: "sent", id, size };
   }

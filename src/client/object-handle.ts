@@ -7,9 +7,11 @@ import {
   listOf,
   type OptionRule,
   type OptionRules,
+  oneOf,
 } from "../check-options.js";
 import type { ObjectTimers } from "../delay/contract.js";
 import { MoonportError } from "../errors.js";
+import type { Consistency } from "../node-api.js";
 import { plainCopy } from "../plain-copy.js";
 import type { ReadingCall, SubscribeFrom } from "../realtime/contract.js";
 import type { RemoteMethods } from "../typed-methods.js";
@@ -30,6 +32,8 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   /** The id to call under, to ask again for the outcome of an earlier call. Default: a new UUIDv7. */
   readonly callId?: string;
+  /** `"replica"`: of a reading method, a copy on the node that is asked may answer. Default: the object's owner does. */
+  readonly consistency?: Consistency;
 }
 
 /** A reading method and its arguments. */
@@ -132,6 +136,7 @@ export class ClientObject implements ObjectHandle<AnyMethods> {
       callId: options.callId,
       timeoutMs: options.timeoutMs ?? defaults.timeoutMs,
       signal: options.signal,
+      consistency: options.consistency,
     });
   }
 
@@ -229,7 +234,12 @@ const callId: OptionRule = {
   accepts: (value) => typeof value === "string" && isCallId(value),
 };
 
-const CALL_RULES: OptionRules<CallOptions> = { signal: abortSignal, timeoutMs: amount, callId };
+const CALL_RULES: OptionRules<CallOptions> = {
+  signal: abortSignal,
+  timeoutMs: amount,
+  callId,
+  consistency: oneOf("replica"),
+};
 const SUBSCRIBE_RULES: OptionRules<SubscribeOptions> = {
   from: {
     is: '"now", { after: number } or { snapshot: "method", args: [...] }',

@@ -18,6 +18,7 @@ import type { WakeTeller, Woken } from "../object/work.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep } from "../world/world.js";
 import { type MessageParts, sendMessage } from "./outgoing-message.js";
 import type { OwingList } from "./owing-list.js";
@@ -243,7 +244,9 @@ export class OwedKeeper implements Obligations, RowDebts {
       const { wake } = owed;
       try {
         const { epoch, seq, atMs } = wake;
+        faultPoint("wake.registers", id);
         await scheduler.append(shards.shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
+        faultPoint("wake.registered", id);
         this.#note(id, wake);
         if (owed.wake === wake) owed.wake = undefined;
         failures = 0;
@@ -286,7 +289,9 @@ export class OwedKeeper implements Obligations, RowDebts {
           if (owed.sendThrough === through) owed.sendThrough = 0;
           continue;
         }
+        faultPoint("message.sends", object.id);
         await this.#sendAll(owed, ready);
+        faultPoint("message.sent", object.id);
         await sent(
           object,
           ready.map(({ number }) => number),

@@ -18,6 +18,7 @@ import { decodeValue } from "../store/value-codec.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep, type Timer, type World } from "../world/world.js";
 import type { ArgumentStore } from "./argument-store.js";
 import type { DueCommand, DueWake } from "./command.js";
@@ -202,7 +203,9 @@ export class ShardDriver {
       const args = await this.#argumentsOf(command);
       const expiresMs = world.clock.monotonicMs() + settings.CALL_TIMEOUT_MS;
       const caller = { ...command.caller, kind: "message" as const };
+      faultPoint("delivery.begun", id);
       await port.call({ object, method, args, caller, callId, expiresMs, chain: [] });
+      faultPoint("delivery.done", id);
       counters.delivered++;
       return { ...ended, outcome: { kind: "done" } };
     } catch (thrown) {
@@ -227,6 +230,7 @@ export class ShardDriver {
     counters.late(world.clock.wallMs() - lookMs);
     try {
       const woken = await port.wake(objectOfId(object), "asker");
+      faultPoint("wake.ran", object);
       const nowMs = Math.floor(world.clock.wallMs());
       const soonestMs = woken.ran > 0 ? nowMs : nowMs + AGAIN_MS_MIN;
       const atMs = woken.inMs === null ? null : Math.max(soonestMs, nowMs + Math.ceil(woken.inMs));
@@ -259,6 +263,7 @@ export class ShardDriver {
       const batch = this.#outcomes.slice(0, settings.DELAY_BATCH_MAX);
       try {
         await this.#append(batch.map(({ entry }) => entry));
+        faultPoint("delivery.noted", batch[0]?.key ?? "");
         this.#outcomes.splice(0, batch.length);
         for (const { key } of batch) this.#underWay.delete(key);
         failures = 0;

@@ -49,7 +49,7 @@ export class EmbeddedObject implements EmbeddedHandle<AnyMethods> {
     checkCallOptions(options);
     checkMethodName(method);
     const { node, world } = this.#context;
-    const { as, callId = uuidv7(world), timeoutMs, signal } = options;
+    const { as, callId = uuidv7(world), timeoutMs, signal, consistency } = options;
     const request: CallRequest = {
       object: this.#object,
       method,
@@ -58,6 +58,7 @@ export class EmbeddedObject implements EmbeddedHandle<AnyMethods> {
       callId,
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(signal !== undefined && { signal }),
+      ...(consistency !== undefined && { consistency }),
     };
     const { value } = await orAborted(signal, () => node.call(request));
     return value;

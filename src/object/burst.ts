@@ -10,6 +10,7 @@
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { AskRequest, LuaClass, LuaEntry, LuaInvocation, WaitAnswer } from "../lua/contract.js";
 import type { PlainObject, PlainValue } from "../values.js";
+import { faultPoint } from "../world/fault-point.js";
 import { CallHost } from "./call-host.js";
 import { deriveRow } from "./derive-row.js";
 import { takeUp } from "./due-time.js";
@@ -472,6 +473,7 @@ export class Burst {
       if (this.#ends) this.#open.noteEnd();
       this.#open.writeRecords();
       database.commit();
+      faultPoint("burst.committed", this.#open.object.id);
     }
     return this.#committed({ isAwake: true, retryRow: derived === "failed_first" });
   }

@@ -13,6 +13,7 @@ import type {
 import type { ObjectDatabase } from "../store/object-database.js";
 import type { ObjectTables } from "../store/object-tables.js";
 import type { PlainValue, SqlParameters, SqlRows } from "../values.js";
+import { faultPoint } from "../world/fault-point.js";
 import { uuidv7 } from "../world/world.js";
 import { dueTimeMs } from "./due-time.js";
 import type { ObjectContext } from "./object-context.js";
@@ -86,7 +87,9 @@ export class CallHost implements SystemHost {
 
   sqlExec(sql: string, parameters: SqlParameters): { changes: number; lastId: number } {
     this.#assertOpen();
-    return this.#file.database.exec(sql, parameters, this.#access);
+    const done = this.#file.database.exec(sql, parameters, this.#access);
+    faultPoint("method.writes", this.object.id);
+    return done;
   }
 
   sqlAll(sql: string, parameters: SqlParameters): SqlRows {

@@ -90,8 +90,11 @@ export class ClientSocket {
       timeoutMs: settings.CALL_TIMEOUT_MS,
       deadlines,
       hasRoom: (running) => this.#expectedBytes(running) < settings.SOCKET_BUFFER_BYTES_MAX,
-      replied: (id, { value, seq }) =>
-        this.#reply(id, seq === undefined ? { type: "reply", id, value } : { type: "reply", id, value, seq }),
+      replied: (id, { value, seq, from }) => {
+        const reply =
+          seq === undefined ? { type: "reply" as const, id, value } : { type: "reply" as const, id, value, seq };
+        this.#reply(id, from === undefined ? reply : { ...reply, from });
+      },
       failed: (id, error) => this.#refuse(id, readersOnly(error)),
       eased: () => this.#readOn(),
     });
@@ -140,6 +143,11 @@ export class ClientSocket {
     this.#wasHeard = false;
     this.#writer.flush();
     this.#ws.ping();
+  }
+
+  /** The node is about to stop. @param nodes addresses of others */
+  leaving(nodes: readonly string[]): void {
+    if (this.#phase.kind === "open") this.#send({ type: "leaving", nodes });
   }
 
   /** Subscriptions are told, calls under way answered; then the socket closes. Resolves when nothing is under way. */
@@ -271,7 +279,7 @@ export class ClientSocket {
   }
 
   #call(frame: FrameOf<"call">): void {
-    const { id, method, args = [], callId, timeoutMs } = frame;
+    const { id, method, args = [], callId, timeoutMs, consistency } = frame;
     const object = objectOf(frame);
     const { caller, principal } = this.#opened();
     const mustRead = !this.#context.auth.isOpen && checkMethod(principal, targetOf(object, method)) === "read";
@@ -284,6 +292,7 @@ export class ClientSocket {
       ...(callId !== undefined && { callId }),
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(mustRead && { mustRead }),
+      ...(consistency !== undefined && { consistency }),
     });
   }
 

@@ -49,7 +49,7 @@ const TARGET = ["class", "key"];
 
 const SHAPES: ReadonlyMap<string, Shape> = new Map<ClientFrame["type"], Shape>([
   ["hello", { required: [], optional: ["token"] }],
-  ["call", { required: ["id", "method", ...TARGET], optional: ["app", "args", "callId", "timeoutMs"] }],
+  ["call", { required: ["id", "method", ...TARGET], optional: ["app", "args", "callId", "timeoutMs", "consistency"] }],
   ["find", { required: ["id", "class"], optional: ["app", "query", "timeoutMs"] }],
   ["send", { required: ["id", "method", ...TARGET], optional: ["app", "args", "command", "timeoutMs"] }],
   ["timers", { required: ["id", ...TARGET], optional: ["app", "timeoutMs"] }],
@@ -92,6 +92,7 @@ const CHECKS: Readonly<Record<string, (value: PlainValue) => string | undefined>
     isNumber(value) && value >= 1 && value <= SETTINGS.CALL_TIMEOUT_MS.max
       ? undefined
       : `must be a whole number of milliseconds, 1 to ${SETTINGS.CALL_TIMEOUT_MS.max}`,
+  consistency: (value) => (value === "replica" ? undefined : 'must be "replica", or be left out'),
   token: (value) =>
     typeof value === "string" && value.length <= TOKEN_CHARACTERS_MAX
       ? undefined

@@ -6,6 +6,7 @@
  */
 import type { DelayFilter, SendRequest, SendTime } from "../delay/contract.js";
 import type { DirectoryQuery } from "../lua/contract.js";
+import type { Consistency } from "../node-api.js";
 import type { EndReason, ReadingCall, SubscribeFrom } from "../realtime/contract.js";
 import type { PlainValue } from "../values.js";
 import type { Problem } from "./problem.js";
@@ -43,6 +44,7 @@ export type ClientFrame =
       readonly args?: readonly PlainValue[];
       readonly callId?: string;
       readonly timeoutMs?: number;
+      readonly consistency?: Consistency;
     } & FrameTarget)
   /** A query of a class's directory; its reply is a page. */
   | {
@@ -87,7 +89,13 @@ export type ClientFrame =
 
 export type ServerFrame =
   | { readonly type: "welcome"; readonly session: string; readonly version: string }
-  | { readonly type: "reply"; readonly id: number; readonly value: PlainValue; readonly seq?: number }
+  | {
+      readonly type: "reply";
+      readonly id: number;
+      readonly value: PlainValue;
+      readonly seq?: number;
+      readonly from?: "replica";
+    }
   /** A call that failed, or a subscription or view that was refused. */
   | { readonly type: "error"; readonly id: number; readonly error: Problem }
   | { readonly type: "subscribed"; readonly id: number; readonly after: number }
@@ -103,6 +111,8 @@ export type ServerFrame =
   | { readonly type: "gap"; readonly id: number; readonly from: number; readonly first: number }
   | { readonly type: "view"; readonly id: number; readonly value: PlainValue; readonly seq: number }
   | { readonly type: "view_failed"; readonly id: number; readonly error: Problem }
+  /** The node is about to stop, and still answers: others, at `nodes`, take over what lives on it. */
+  | { readonly type: "leaving"; readonly nodes: readonly string[] }
   | { readonly type: "ended"; readonly id: number; readonly reason: EndReason; readonly after: number }
   | { readonly type: "pong"; readonly n?: number };
 

@@ -18,6 +18,7 @@ export interface Modules {
   "membership/own-session": typeof import("../../../src/membership/own-session.js");
   "membership/sightings": typeof import("../../../src/membership/sightings.js");
   "object/due-time": typeof import("../../../src/object/due-time.js");
+  "object/replica-copy": typeof import("../../../src/object/replica-copy.js");
   "object/resident-object": typeof import("../../../src/object/resident-object.js");
   "object/work": typeof import("../../../src/object/work.js");
   "realtime/feeds": typeof import("../../../src/realtime/feeds.js");
