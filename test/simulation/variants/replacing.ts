@@ -9,12 +9,17 @@ export interface Modules {
   "cluster/tail-choice": typeof import("../../../src/cluster/tail-choice.js");
   "journal/batch": typeof import("../../../src/journal/batch.js");
   "journal/read-back": typeof import("../../../src/journal/read-back.js");
+  "lua/lua-file": typeof import("../../../src/lua/lua-file.js");
   "membership/own-session": typeof import("../../../src/membership/own-session.js");
   "membership/sightings": typeof import("../../../src/membership/sightings.js");
+  "object/migrate-object": typeof import("../../../src/object/migrate-object.js");
   "object/resident-object": typeof import("../../../src/object/resident-object.js");
   "object/work": typeof import("../../../src/object/work.js");
   "realtime/feeds": typeof import("../../../src/realtime/feeds.js");
   "realtime/topic": typeof import("../../../src/realtime/topic.js");
+  "release/node-releases": typeof import("../../../src/release/node-releases.js");
+  "release/record": typeof import("../../../src/release/record.js");
+  "release/store": typeof import("../../../src/release/store.js");
   "shipping/claims": typeof import("../../../src/shipping/claims.js");
   "shipping/collection": typeof import("../../../src/shipping/collection.js");
   "shipping/gate-queue": typeof import("../../../src/shipping/gate-queue.js");
