@@ -31,18 +31,6 @@ const RIVALS = {
   ...only({ partition: 4, crash: 4 }),
 };
 
-/** What a node leaves behind is in journals, of many objects at once, and not in all of them. */
-const MANY_LEFT = {
-  nodes: 4,
-  objects: 24,
-  clients: 16,
-  atomicBucket: true,
-  settings: { COVER_MS: 3_000 },
-  stormMs: 5_000,
-  strikeMs: 500,
-  ...only({ crash: 6, crash_between_steps: 2, cut: 3, slow_link: 3, pause: 2 }),
-};
-
 export const CLAIMS: Record<string, Variant> = {
   "CAS1 replaces the set": {
     breaks: "A claim names the set that it would like, before it has what the old one holds (C1).",
@@ -143,46 +131,6 @@ export const CLAIMS: Record<string, Variant> = {
         },
       })),
     ],
-    seed: 1,
-    caughtBy: "history",
-  },
-  "a promise counts for every object of its batch": {
-    breaks: "What a journal answers about the first object of a message is taken for its answer about all (C2).",
-    replaces: [
-      replacing("fleet/promise-batches", ({ PromiseBatches }) => ({
-        PromiseBatches: class extends PromiseBatches {
-          constructor(parts: ConstructorParameters<typeof PromiseBatches>[0]) {
-            super({
-              ...parts,
-              send: async (body) => {
-                const [first] = await parts.send(body);
-                return body.map(([object, epoch]) => [object, { ...first?.[1], epoch } as never]);
-              },
-            });
-          }
-        },
-      })),
-    ],
-    plan: MANY_LEFT,
-    seed: 1,
-    caughtBy: "history",
-  },
-  "a journal promises for the first of a batch alone": {
-    breaks:
-      "Of several objects in one message it promises for the first, and answers for all that it holds nothing (C2, J5).",
-    replaces: [
-      replacing("fleet/promise-batches", ({ answerPromises }) => ({
-        answerPromises: async (journal, body, bytesMax) => {
-          const first = await answerPromises(journal, body.slice(0, 1), bytesMax);
-          const nothing = { kind: "promised", tailEpoch: 0, base: 0, have: 0, entries: [] } as const;
-          const others = body.slice(1).map(([object, epoch, name]) => {
-            return [object, { ...nothing, epoch, journal: name }] as const;
-          });
-          return [...first, ...others];
-        },
-      })),
-    ],
-    plan: MANY_LEFT,
     seed: 1,
     caughtBy: "history",
   },

@@ -13,7 +13,6 @@ export interface Modules {
   "delay/owed-sessions": typeof import("../../../src/delay/owed-sessions.js");
   "delay/shard-tables": typeof import("../../../src/delay/shard-tables.js");
   "directory/publisher": typeof import("../../../src/directory/publisher.js");
-  "fleet/promise-batches": typeof import("../../../src/fleet/promise-batches.js");
   "journal/batch": typeof import("../../../src/journal/batch.js");
   "journal/read-back": typeof import("../../../src/journal/read-back.js");
   "membership/own-session": typeof import("../../../src/membership/own-session.js");
