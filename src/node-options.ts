@@ -49,8 +49,13 @@ export interface JoinedFleet extends FleetView {
   /** What this node's journal holds of an object; undefined where that is of another line than the range's. */
   ownEntries(object: string, range: EntryRange): Promise<HeldEntries | undefined>;
   begin(hooks: FleetHooks): void;
-  /** Gives up every object, cleanly, for the others; resolves when that is done or `untilMs` (monotonic) has come. */
-  leave(untilMs: number): Promise<void>;
+  /** An object has become this node's. */
+  claimed(object: ObjectIdentity): void;
+  /**
+   * Gives up every object, cleanly, for the others, and takes no new ones while others are there.
+   * @returns whether nothing is left; false when `untilMs` (monotonic) has come before
+   */
+  leave(untilMs: number): Promise<boolean>;
   /** Ends the session. */
   stop(): Promise<void>;
 }

@@ -3,7 +3,6 @@
  * by its home, at the start and whenever members change.
  */
 import { asMoonportError } from "../errors.js";
-import { DELAY_SHARDS } from "../shipping/fleet.js";
 import type { Timer } from "../world/world.js";
 import { ShardDriver, type ShardDriverParts } from "./shard-driver.js";
 
@@ -60,8 +59,7 @@ export class DelayDriver {
   async #look(): Promise<void> {
     while (this.#lookAgain && !this.#isStopped) {
       this.#lookAgain = false;
-      const shards = Array.from({ length: DELAY_SHARDS }, (_, shard) => shard);
-      const found = await Promise.all(shards.map((shard) => this.#awaken(shard)));
+      const found = await Promise.all(this.#parts.shards.all.map((shard) => this.#awaken(shard)));
       if (!found.every((isWell) => isWell)) this.#lookLater();
     }
   }

@@ -18,13 +18,15 @@ import type { Woken } from "../object/work.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep } from "../world/world.js";
-import { shardOf } from "./command.js";
 import { type MessageParts, sendMessage } from "./outgoing-message.js";
 import type { OwingList } from "./owing-list.js";
+import type { ShardMap } from "./shard-map.js";
 
 export interface OwedKeeperParts extends MessageParts {
   readonly owing: OwingList;
+  readonly shards: ShardMap;
   readonly counters: DelayCounters;
   /** The first messages of an object's outbox. @throws MoonportError `moved` when it is another node's */
   readonly messages: (object: ObjectIdentity, limit: number) => Promise<readonly StoredMessage[]>;
@@ -231,13 +233,15 @@ export class OwedKeeper implements Obligations, RowDebts {
   }
 
   async #telling(owed: Owed): Promise<void> {
-    const { world, scheduler } = this.#parts;
+    const { world, scheduler, shards } = this.#parts;
     const { id } = owed.object;
     for (let failures = 0; owed.wake !== undefined && this.#isKept(owed); ) {
       const { wake } = owed;
       try {
         const { epoch, seq, atMs } = wake;
-        await scheduler.append(shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
+        faultPoint("wake.registers", id);
+        await scheduler.append(shards.shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
+        faultPoint("wake.registered", id);
         this.#note(id, wake);
         if (owed.wake === wake) owed.wake = undefined;
         failures = 0;
@@ -280,7 +284,9 @@ export class OwedKeeper implements Obligations, RowDebts {
           if (owed.sendThrough === through) owed.sendThrough = 0;
           continue;
         }
+        faultPoint("message.sends", object.id);
         await this.#sendAll(owed, ready);
+        faultPoint("message.sent", object.id);
         await sent(
           object,
           ready.map(({ number }) => number),

@@ -196,6 +196,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#node.stop();
   }
 
+  leave(): Promise<void> {
+    return this.#node.leave();
+  }
+
   call(request: CallRequest): Promise<CallReply> {
     return request.consistency === "replica" ? this.#callNearby(request) : this.#call(request, []);
   }
@@ -314,7 +318,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const whyInvalid = this.#fleet.whyInvalid();
     const standing = { valid: whyInvalid === undefined, ...(whyInvalid !== undefined && { whyInvalid }) };
     const nodes = this.#fleet.members.length;
-    return { ...(await this.#node.status()), fleet: { node, session, address, nodes, ...standing } };
+    const { isLeaving } = this.#fleet;
+    return { ...(await this.#node.status()), fleet: { node, session, address, nodes, isLeaving, ...standing } };
   }
 
   get session(): string {
@@ -391,20 +396,6 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     });
   }
 
-  #joinReleases(): void {
-    const { releasing } = this.#node;
-    const { node: self } = this.#fleet;
-    const others = (): readonly NodeRecord[] => this.#fleet.members.filter(({ node }) => node !== self);
-    const peers: ReleasePeers = {
-      self,
-      others: () => others().map(({ node, releases = [] }) => ({ node, releases })),
-      ask: (node, question) =>
-        this.#fleet.ask({ node, address: this.#addressOf(node) }, RELEASE, question) as Promise<never>,
-    };
-    releasing.joinPeers(peers, (served) => this.#fleet.tellReleases(served));
-    this.#fleet.whenMembersChange(() => releasing.seen(others().flatMap(({ releases = [] }) => releases)));
-  }
-
   /** Of a reading method: a copy answers that is no older than what its owner had committed when it was asked. */
   async #callNearby(request: CallRequest): Promise<CallReply> {
     const { object, method } = request;
@@ -418,6 +409,20 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const reply = position && (await this.#node.callCopy(request, position));
     if (position === undefined) this.#node.counters.replicaReads.owner++;
     return reply ?? this.#call({ ...request, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, []);
+  }
+
+  #joinReleases(): void {
+    const { releasing } = this.#node;
+    const { node: self } = this.#fleet;
+    const others = (): readonly NodeRecord[] => this.#fleet.members.filter(({ node }) => node !== self);
+    const peers: ReleasePeers = {
+      self,
+      others: () => others().map(({ node, releases = [] }) => ({ node, releases })),
+      ask: (node, question) =>
+        this.#fleet.ask({ node, address: this.#addressOf(node) }, RELEASE, question) as Promise<never>,
+    };
+    releasing.joinPeers(peers, (served) => this.#fleet.tellReleases(served));
+    this.#fleet.whenMembersChange(() => releasing.seen(others().flatMap(({ releases = [] }) => releases)));
   }
 
   #liveSource(): LiveSource {
@@ -580,6 +585,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   /** One try: here, or one hop on. */
   async #once<T>(ask: Ask<T>): Promise<T> {
     const { object, hops } = ask;
+    await this.#whileItMoves(ask);
     const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
     if (to !== this.#fleet.node && hops < HOPS_MAX) {
       try {
@@ -599,6 +605,25 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       if (hops >= HOPS_MAX) throw error;
       return this.#forward(ask, owner);
     }
+  }
+
+  /**
+   * Whoever asks for an object that is on its way to another node is held here until it is there.
+   * @throws MoonportError `deadline_exceeded`, `mailbox_full`; `moved` where this node may not send it on
+   */
+  async #whileItMoves({ object, hops, expiresMs }: Ask<unknown>): Promise<void> {
+    const moving = this.#node.moving(object);
+    if (moving === undefined) return;
+    const over = new AbortController();
+    const late = sleep(this.#world, Math.max(0, expiresMs - this.#nowMs()), over.signal);
+    const to = await Promise.race([moving, late]).finally(() => over.abort());
+    if (this.#nowMs() >= expiresMs) {
+      throw MoonportError.of("deadline_exceeded", `${object.id} was on its way to another node`, { object: object.id });
+    }
+    if (typeof to !== "string") return;
+    this.#places.learn(object, to);
+    if (hops < HOPS_MAX) return;
+    throw MoonportError.of("moved", `${object.id} has gone to ${to}`, { object: object.id, details: { node: to } });
   }
 
   async #forward<T>(ask: Ask<T>, to: string): Promise<T> {

@@ -10,7 +10,7 @@ import type { DirectoryQuery } from "../lua/contract.js";
 import type { NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
-import { SEQ_HEADER } from "../wire/http-headers.js";
+import { FROM_HEADER, SEQ_HEADER } from "../wire/http-headers.js";
 import { wireJson } from "../wire/wire-json.js";
 import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
@@ -18,7 +18,7 @@ import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
 import { databaseAnswer, forkOf, limitOf, pointOf, restorationOf } from "./past-operations.js";
 import { deployOf, rollbackOf } from "./release-operations.js";
 import { bodyArguments, bodyValue, parseArguments, queryArguments } from "./request-body.js";
-import { callIdOf, timeoutOf } from "./request-headers.js";
+import { callIdOf, consistencyOf, timeoutOf } from "./request-headers.js";
 import { type DirectoryPath, type ObjectPath, type Route, routeOf } from "./routes.js";
 
 export interface OperationsContext {
@@ -172,6 +172,7 @@ async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<Ht
   if (isStopping) return notReady("the node is shutting down");
   const { session, ready, writesLand, sinceLandedMs, fleet } = await node.status();
   if (!ready) return notReady("the node is starting");
+  if (fleet?.isLeaving === true) return notReady("the node gives its objects to the others");
   if (fleet?.valid === false) return notReady(`node_fenced: its session is not valid: ${fleet.whyInvalid}`);
   return writesLand ? json({ ready: true, session }) : notReady(`writes do not land: none has for ${sinceLandedMs} ms`);
 }
@@ -187,6 +188,7 @@ async function call(
   checkMethodName(method);
   const callId = callIdOf(request.headers);
   const timeoutMs = timeoutOf(request.headers, world.clock.wallMs());
+  const consistency = consistencyOf(request.headers);
   try {
     const reply = await callAs(node, request.principal, {
       object,
@@ -196,9 +198,12 @@ async function call(
       mustRead: route.kind === "read",
       ...(callId !== undefined && { callId }),
       ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(consistency !== undefined && { consistency }),
     });
     const answer = { kind: "whole" as const, status: 200, body: wireJson(reply.value) };
-    return reply.seq === undefined ? answer : { ...answer, headers: { [SEQ_HEADER]: String(reply.seq) } };
+    if (reply.seq === undefined) return answer;
+    const from = reply.from && { [FROM_HEADER]: reply.from };
+    return { ...answer, headers: { [SEQ_HEADER]: String(reply.seq), ...from } };
   } catch (error) {
     throw asMoonportError(error).with({ object: object.id, ...(callId !== undefined && { callId }) });
   }

@@ -24,6 +24,7 @@ interface Flags {
   readonly deployers?: number;
   readonly faults: boolean;
   readonly replicas?: number;
+  readonly doers?: number;
   readonly first?: boolean;
   readonly trace?: boolean;
 }
@@ -39,6 +40,7 @@ const program = new Command("sim")
   .option("--deployers <n>", "who deploy releases; default by seed", whole)
   .option("--no-faults", "nothing goes wrong")
   .option("--replicas <percent>", "reads that a copy may answer; default by seed", whole)
+  .option("--doers <n>", "who set timers and send messages; default by seed", whole)
   .option("--first", "as the first simulations were")
   .option("--trace", "print everything that happens");
 program.parse();
@@ -59,6 +61,7 @@ for (let seed = from; seed <= to; seed++) {
       ...(flags.deployers !== undefined && { deployers: flags.deployers }),
       ...(!flags.faults && { faults: {} }),
       ...(flags.replicas !== undefined && { replicaShare: flags.replicas / 100 }),
+      ...(flags.doers !== undefined && { doers: flags.doers }),
     },
     isVaried: flags.first !== true,
     ...(flags.trace && { trace: (line: string) => console.log(line) }),

@@ -27,6 +27,9 @@ export class Nemesis {
   #strikes = 0;
   readonly #stopping = new Set<Promise<void>>();
   #isOver = false;
+  /** Furthest that a wall clock was ever set ahead, and behind. */
+  #wallMaxMs = 0;
+  #wallMinMs = 0;
 
   constructor(parts: NemesisParts) {
     this.#parts = parts;
@@ -35,6 +38,11 @@ export class Nemesis {
   /** So far, those that were skipped included. */
   get strikes(): number {
     return this.#strikes;
+  }
+
+  /** How far ahead of the outside wall clocks were at most, which is how far they are in calm, and how far apart from each other. */
+  get wallClocks(): { readonly aheadMs: number; readonly apartMs: number } {
+    return { aheadMs: this.#wallMaxMs, apartMs: this.#wallMaxMs - this.#wallMinMs };
   }
 
   /** @param untilMs of virtual time */
@@ -46,7 +54,7 @@ export class Nemesis {
     }
   }
 
-  /** Everything is well again: what is down starts, what is stopped goes on. */
+  /** Everything is well again: what is down starts, what is stopped goes on, and all wall clocks agree, so that all is due that was set. */
   async heal(): Promise<void> {
     this.#isOver = true;
     const { fleet, plan } = this.#parts;
@@ -60,6 +68,7 @@ export class Nemesis {
     if (this.counts.has("clock_leap")) for (const node of fleet.nodes.values()) node.crash();
     // One that still stops is up until it has.
     await Promise.all(this.#stopping);
+    for (const { world } of fleet.nodes.values()) world.wallOffsetMs = this.#wallMaxMs;
     await Promise.all([...fleet.nodes.values()].map((node) => this.#bringUp(node)));
   }
 
@@ -154,8 +163,7 @@ export class Nemesis {
         return this.#later(random.below(4_000), () => hold.release());
       }
       case "wall_clock_step":
-        node.world.wallOffsetMs += (random.fraction() - 0.5) * 4 * 3_600_000;
-        return;
+        return this.#stepWall(node, (random.fraction() - 0.5) * 4 * 3_600_000);
       case "clock_leap":
         node.world.leapMs += random.below(3 * fleet.settings.NODE_TTL_MS);
         return;
@@ -164,6 +172,12 @@ export class Nemesis {
         this.#stop(node);
         return this.#later(random.below(3_000), () => this.#start(node));
     }
+  }
+
+  #stepWall({ world }: SimulatedNode, byMs: number): void {
+    world.wallOffsetMs += byMs;
+    this.#wallMaxMs = Math.max(this.#wallMaxMs, world.wallOffsetMs);
+    this.#wallMinMs = Math.min(this.#wallMinMs, world.wallOffsetMs);
   }
 
   #stop(node: SimulatedNode): void {

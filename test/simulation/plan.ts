@@ -40,6 +40,9 @@ export interface Plan {
   readonly clients: number;
   /** Who watch lists, if there are any. */
   readonly watchers: number;
+  /** Objects that set timers, send messages and get commands; the last so many of them are destroyed now and then. */
+  readonly doers: number;
+  readonly endingDoers: number;
   /** Who deploy and roll back releases while all others call. */
   readonly deployers: number;
   /** Of virtual time, in which things go wrong. */
@@ -101,9 +104,22 @@ const WATCH_SETTINGS = {
   EVENT_BUFFER_MAX: 4,
 };
 
+const DOER_SETTINGS = {
+  DELAY_WAIT_MAX_MS: 1_000,
+  DELAY_BACKOFF_MS: 200,
+  DELAY_BACKOFF_MAX_MS: 1_000,
+  // Wall clocks step by hours: no id of a try is forgotten before it is known what became of it.
+  CALL_ID_RETENTION_MS: 7 * 24 * 3_600_000,
+  DELAY_KEPT_MS: 7 * 24 * 3_600_000,
+  DIRECTORY_SHARDS: 2,
+  DIRECTORY_BACKOFF_MAX_MS: 1_000,
+};
+
 const UNVARIED = {
   clients: 5,
   watchers: 0,
+  doers: 0,
+  endingDoers: 0,
   deployers: 0,
   stormMs: 12_000,
   faults: FIRST_FAULTS,
@@ -164,9 +180,12 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
       ...(chance(0.3) && { JOURNAL_OBJECTS_MAX: pick(1, 2) }),
       ...(chance(0.2) && { NODE_CLAIMS_MAX: 1 }),
       ...WATCH_SETTINGS,
+      ...DOER_SETTINGS,
     },
     watchers: pick(0, 9, 9),
     fillShare: chance(0.15) ? 0.02 : 0,
+    doers: pick(0, 3, 4),
+    endingDoers: pick(0, 1),
   };
   const replicaShare = pick(0, 0.5, 1);
   const copies = chance(0.3) && { REPLICA_COPIES_MAX: pick(1, 2) };

@@ -12,8 +12,8 @@ export interface Caught {
 export async function firstCaught(variant: Variant, seeds: Iterable<number>): Promise<Caught | undefined> {
   const simulate = await brokenSimulate(variant);
   for (const seed of seeds) {
-    // Watchers have faults of their own to find, and change what a seed means.
-    const result = await simulate({ seed, plan: { watchers: 0, ...variant.plan } });
+    // Watchers and doers have faults of their own to find, and change what a seed means.
+    const result = await simulate({ seed, plan: { watchers: 0, doers: 0, ...variant.plan } });
     if (result.violations.length > 0) return { seed, result };
   }
   return undefined;

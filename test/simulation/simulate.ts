@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import type { AppSource } from "../../src/app-source.js";
+import { objectOfId, partitionOf } from "../../src/identity.js";
 import { appIn } from "../../src/simulation/app-in.js";
 import { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
@@ -17,6 +18,7 @@ import { checkCounter, checkRegister } from "./check-register.js";
 import { SimulatedClient } from "./client.js";
 import { Deploys, firstApp } from "./deploys.js";
 import { DiskLosses } from "./disk-losses.js";
+import { Doers } from "./doers.js";
 import { History, type Operation } from "./history.js";
 import { Landings } from "./landings.js";
 import { Nemesis } from "./nemesis.js";
@@ -39,6 +41,8 @@ export type Check =
   | "history"
   /** Somebody does not answer in calm. */
   | "stuck"
+  /** In calm an object lives on another node than the one that all prefer for it. */
+  | "placed"
   /** An error that says that a promise was broken. */
   | "error"
   /** Two lives of nodes landed writes in one epoch, or a write was released that had not landed. */
@@ -49,6 +53,11 @@ export type Check =
   /** The bucket alone does not give back what was read last, or not the events. */
   | "bucket"
   | "events"
+  /** A timer, a message or a command took effect too often, never, or early; or somebody was told what is not so of one. */
+  | "timers"
+  | "messages"
+  /** A directory's row is not what its object is. */
+  | "directory"
   /** A node does not serve the release that it should, or one wrote where a newer one had been. */
   | "release"
   /** It came to no end. */
@@ -77,6 +86,9 @@ export interface SimulationResult {
 }
 
 const CALM_MS = 5_000;
+/** Until every object lives at its home: the longest pause after one that did not go, and a ttl. */
+const PLACED_MS = 12_000;
+const PLACED_LOOK_MS = 500;
 /** For what was under way when the last node had stopped to come to its end. */
 const REST_MS = 5_000;
 
@@ -155,6 +167,8 @@ class Simulation {
     const untilMs = time.nowMs + stormMs;
     const working = Array.from({ length: clients }, (_, client) => this.#client(client, untilMs));
     const watchers = this.#newWatchers();
+    const doers = this.#newDoers();
+    if (doers !== undefined) working.push(doers.work(untilMs));
     const deploys = this.#newDeploys();
     const deploying = deploys?.run(untilMs);
     await this.#nemesis.run(untilMs);
@@ -164,10 +178,13 @@ class Simulation {
     await Promise.all(working);
     await deploying;
     await sleep(this.#world, CALM_MS);
+    const undone = (await doers?.end(this.#nemesis.wallClocks)) ?? [];
     const stuck = await this.#lastReadings();
-    const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
+    const misplaced = (await this.#misplacedInTheEnd()).map((what) => violation("placed", what));
     const misserved = ((await deploys?.end()) ?? []).map((what) => violation("release", what));
-    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed, ...misserved];
+    const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
+    const broken = [...stuck, ...misplaced, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
+    const violations = [...broken, ...undone, ...misserved];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
     return [...(await this.#stopAll()), ...(await this.#checkBucket())];
@@ -200,6 +217,18 @@ class Simulation {
     });
   }
 
+  #newDoers(): Doers | undefined {
+    if (this.#plan.doers === 0) return undefined;
+    return new Doers({
+      fleet: this.#fleet,
+      world: this.#world,
+      randomOf: (client) => new SeededRandom(this.#seed * 307 + client),
+      count: this.#plan.doers,
+      ending: this.#plan.endingDoers,
+      tell: (what) => this.#tell(what),
+    });
+  }
+
   async #client(client: number, untilMs: number): Promise<void> {
     const { time } = this.#fleet;
     const random = new SeededRandom(this.#seed * 101 + client);
@@ -211,6 +240,25 @@ class Simulation {
       this.#tell(`client ${client} ${object} ${JSON.stringify(operation)} ${JSON.stringify(ended)}`);
       await sleep(this.#world, random.below(random.fraction() < 0.2 ? 600 : 60));
     }
+  }
+
+  /** Objects that live elsewhere than at their home however long one waits. */
+  async #misplacedInTheEnd(): Promise<readonly string[]> {
+    for (let waitedMs = 0; ; waitedMs += PLACED_LOOK_MS) {
+      const misplaced = this.#misplaced();
+      if (misplaced.length === 0 || waitedMs >= PLACED_MS) return misplaced;
+      await sleep(this.#world, PLACED_LOOK_MS);
+    }
+  }
+
+  #misplaced(): string[] {
+    return this.#objects.flatMap((name) => {
+      const object = objectOfId(`default/${name}`);
+      return [...this.#fleet.nodes.values()].flatMap(({ name: holder, node }) => {
+        const [home] = node.fleet.ring.homesOf(partitionOf(object.id));
+        return home === holder || !node.local.holds(object) ? [] : [`${name} lives on ${holder}, its home is ${home}`];
+      });
+    });
   }
 
   readonly #lastValues = new Map<string, unknown>();
