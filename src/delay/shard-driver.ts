@@ -25,6 +25,7 @@ import type { DueCommand, DueWake } from "./command.js";
 import type { DriverPort } from "./driver-port.js";
 import type { Due } from "./shard-class.js";
 import type { Entry } from "./shard-entry.js";
+import type { ShardMap } from "./shard-map.js";
 import type { Slots } from "./slots.js";
 
 export type ShardDriverSettings = TrySettings &
@@ -46,6 +47,7 @@ export interface ShardDriverParts {
   readonly slots: Slots;
   readonly counters: DelayCounters;
   readonly arguments: ArgumentStore;
+  readonly shards: ShardMap;
   /** It drives no longer: the shard is another node's. */
   readonly ended: (shard: number) => void;
 }
@@ -227,7 +229,7 @@ export class ShardDriver {
     const { world, settings, port, counters } = this.#parts;
     counters.late(world.clock.wallMs() - lookMs);
     try {
-      const woken = await port.wake(objectOfId(object));
+      const woken = await port.wake(objectOfId(object), "asker");
       faultPoint("wake.ran", object);
       const nowMs = Math.floor(world.clock.wallMs());
       const soonestMs = woken.ran > 0 ? nowMs : nowMs + AGAIN_MS_MIN;
@@ -235,7 +237,7 @@ export class ShardDriver {
       counters.timersRun += woken.ran;
       // One that has no place in any history any more is as new as what was known of it.
       const newest = woken.epoch === 0 ? { epoch, seq } : { epoch: woken.epoch, seq: woken.seq };
-      return { kind: "wake", object, ...newest, atMs };
+      return await this.#handedOn({ kind: "wake", object, ...newest, atMs });
     } catch (thrown) {
       const error = asMoonportError(thrown);
       world.log.warn({ object, code: error.code }, `not woken for its timers: ${error.message}`);
@@ -243,6 +245,15 @@ export class ShardDriver {
       const pauseMs = backoffMs(failures + 1, DELAY_BACKOFF_MS, DELAY_BACKOFF_MAX_MS, world.random.fraction());
       return { kind: "defer", object, untilMs: Math.ceil(world.clock.wallMs() + pauseMs) };
     }
+  }
+
+  /** Since there are more shards, the object's next wake is another one's: it has it before it is forgotten here. */
+  async #handedOn(wake: Extract<Entry, { kind: "wake" }>): Promise<Entry> {
+    const { shards, port, settings } = this.#parts;
+    const to = shards.shardOf(wake.object);
+    if (to === this.shard || wake.atMs === null) return wake;
+    await port.ask(to, "append", [[wake], settings.DELAY_LOG_ENTRIES_MAX]);
+    return { ...wake, atMs: null };
   }
 
   /** Outcomes that come while one batch is being written ride the next. */

@@ -180,10 +180,19 @@ export class CallHost implements SystemHost {
     if (!catalog.isNative(request.className)) {
       catalog.methodOf(catalog.classOf(this.object.app, request.className), request.method);
     }
-    const { className, key, method, args, delayMs = 0 } = request;
+    const { className, key, method, args, delayMs = 0, outcome } = request;
+    if (outcome !== undefined && "method" in outcome) this.#assertTold(outcome.method);
     const id = request.id ?? this.uuid();
     const dueMs = this.startedMs + delayMs;
-    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed: delayMs > 0 });
+    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed: delayMs > 0, outcome });
+  }
+
+  /** It is told as a message is: by a method that others may call. */
+  #assertTold(method: string): void {
+    const { catalog } = this.#context;
+    const { app, className } = this.object;
+    if (catalog.methodOf(catalog.classOf(app, className), method) === "write") return;
+    throw MoonportError.of("method_not_found", `${className}.${method} is a reading method: it can be told nothing`);
   }
 
   destroy(): void {

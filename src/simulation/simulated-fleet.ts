@@ -55,6 +55,8 @@ export interface StartOptions {
   readonly protocols?: ProtocolRange;
   /** How long its disk takes for a sync, milliseconds. Default 0.5. */
   readonly diskSyncMs?: number;
+  /** In place of the fleet's, of those that may differ. */
+  readonly settings?: Readonly<Record<string, number>>;
 }
 
 export interface CrashOptions {
@@ -190,7 +192,7 @@ export class SimulatedNode {
           bucket: bucketOf(world, this.bucket),
           apps,
           followsReleases,
-          settings: this.#fleet.settings,
+          settings: { ...this.#fleet.settings, ...this.#options.settings },
           onClassError: "refuse",
           ...(native !== undefined && { native }),
           ...(observer && { observer: observer(this.name) }),
