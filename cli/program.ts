@@ -60,7 +60,8 @@ ${exitCodesHelp()}`,
   for (const add of [addCall, addSend, addTimers, addDelay]) add(program);
   for (const add of [addUnit, addGet, addList, addQuery, addSql, addInspect, addDestroy]) add(program);
   for (const add of [addHistory, addRestore, addFork, addExport]) add(program);
-  for (const add of [addSubscribe, addDirectory, addNodes, addRing, addDrain, addRecover, addQuarantine, addVerify]) add(program);
+  for (const add of [addSubscribe, addDirectory, addNodes, addRing, addDrain, addRecover, addQuarantine, addVerify])
+    add(program);
   for (const add of [addClasses, addSettings, addToken]) add(program);
   return program;
 }

@@ -6,7 +6,9 @@ import { withRunningNode } from "../find-node.js";
 export function addDrain(program: Command): void {
   program
     .command("drain")
-    .description("have a node of the fleet give all its objects to the others; it stays, keeps its journal and sends calls on")
+    .description(
+      "have a node of the fleet give all its objects to the others; it stays, keeps its journal and sends calls on",
+    )
     .argument("[node]", "its name; the node that is asked by default")
     .option("--undo", "have it take objects again")
     .addHelpText(

@@ -9,7 +9,9 @@ import { objectOf } from "../words.js";
 export function addRing(program: Command): void {
   program
     .command("ring")
-    .description("show where objects belong: how many partitions each node is the home of, or one object's nodes in order")
+    .description(
+      "show where objects belong: how many partitions each node is the home of, or one object's nodes in order",
+    )
     .argument("[object]", "Class/key")
     .addHelpText("after", "\nExamples:\n  moonport ring\n  moonport ring Auction/lot-42")
     .action(async (object: string | undefined, _flags: object, command: Command) => {

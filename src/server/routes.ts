@@ -163,7 +163,15 @@ function objectPath(segments: readonly string[]): ObjectPath {
 }
 
 function adminNotFound(url: string, name: string): MoonportError {
-  const names = [...ADMIN_NODE_ROUTES, "ring", "drain", "directory", "releases", "rollback", ...Object.keys(ADMIN_OBJECT_ROUTES)];
+  const names = [
+    ...ADMIN_NODE_ROUTES,
+    "ring",
+    "drain",
+    "directory",
+    "releases",
+    "rollback",
+    ...Object.keys(ADMIN_OBJECT_ROUTES),
+  ];
   const guess = names.includes(name) ? undefined : nearest(name, names);
   return MoonportError.of("route_not_found", `no operator's route at ${clip(url)}`, {
     hint: guess === undefined ? `operator's routes: ${names.join(", ")}` : `did you mean ${guess}?`,

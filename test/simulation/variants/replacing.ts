@@ -13,12 +13,14 @@ export interface Modules {
   "delay/owed-sessions": typeof import("../../../src/delay/owed-sessions.js");
   "delay/shard-tables": typeof import("../../../src/delay/shard-tables.js");
   "directory/publisher": typeof import("../../../src/directory/publisher.js");
+  "fleet/handover": typeof import("../../../src/fleet/handover.js");
   "journal/batch": typeof import("../../../src/journal/batch.js");
   "journal/read-back": typeof import("../../../src/journal/read-back.js");
   "membership/own-session": typeof import("../../../src/membership/own-session.js");
   "membership/sightings": typeof import("../../../src/membership/sightings.js");
   "object/due-time": typeof import("../../../src/object/due-time.js");
   "object/replica-copy": typeof import("../../../src/object/replica-copy.js");
+  "object/objects": typeof import("../../../src/object/objects.js");
   "object/resident-object": typeof import("../../../src/object/resident-object.js");
   "object/work": typeof import("../../../src/object/work.js");
   "realtime/feeds": typeof import("../../../src/realtime/feeds.js");
