@@ -390,7 +390,9 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
         fail(this.#unreachable(`did not answer within ${Math.round(waitMs)} ms`));
       });
       const gone = (): void => fail(callerGone());
+      let isSettled = false;
       const settle = (): void => {
+        isSettled = true;
         timer.cancel();
         ask.signal?.removeEventListener("abort", gone);
       };
@@ -401,6 +403,8 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
       };
       ask.signal?.addEventListener("abort", gone, { once: true });
       request.on("error", (cause: NodeJS.ErrnoException) => {
+        // Of a request that was given up here: nobody waits for it to be sent again.
+        if (isSettled) return;
         // The node closed a kept connection just as we took it up again. A fresh one tells whether it is still there.
         if (request.reusedSocket && cause.code === "ECONNRESET" && ask.once !== true) {
           settle();
