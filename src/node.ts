@@ -26,6 +26,7 @@ import type {
   CallWaiter,
   ClassInfo,
   DirectoryStatus,
+  Drained,
   ExportedDatabase,
   FindRequest,
   FoundPage,
@@ -39,6 +40,7 @@ import type {
   Recovered,
   Restoration,
   Restored,
+  RingInfo,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -634,6 +636,21 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       classErrors: this.#catalog.faults().map(({ file, error }) => ({ file, message: error.message })),
       releases: this.releasing.served,
     };
+  }
+
+  async ring(): Promise<RingInfo> {
+    return { partitions: [] };
+  }
+
+  async drain(): Promise<Drained> {
+    throw MoonportError.of("bad_option", "the node is alone: nobody is there to take its objects");
+  }
+
+  /** The session that the object's record names, if it has not given the object up; nothing is claimed. */
+  async ownerOf(object: ObjectIdentity): Promise<string | undefined> {
+    this.#assertServing();
+    const manifest = await this.#objects.manifest(object);
+    return manifest === undefined || manifest.replicas?.clean === true ? undefined : manifest.owner;
   }
 
   async nodes(): Promise<readonly NodeInfo[]> {
