@@ -200,7 +200,8 @@ function filterOf(line: RequestLine): DelayFilter {
   };
 }
 
-function stateOf(text: string): CommandState {
+/** @throws MoonportError `bad_option` */
+export function stateOf(text: string): CommandState {
   const state = COMMAND_STATES.find((one) => one === text);
   if (state !== undefined) return state;
   const guess = nearest(text, COMMAND_STATES);

@@ -6,6 +6,7 @@ import { checkMethodName, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { NodeApi } from "../node-api.js";
 import type { ClientFrame, CommandFields } from "../wire/frames.js";
+import { stateOf } from "./delay-handler.js";
 import { objectOf } from "./frame-target.js";
 
 export type DelayFrame = FrameOf<"send" | "timers" | "delay">;
@@ -55,6 +56,7 @@ function sendWork(frame: FrameOf<"send">, principal: Principal, { id, claims }: 
 async function asked({ ask }: FrameOf<"delay">, delay: NodeApi["delay"]): Promise<object> {
   switch (ask.kind) {
     case "list":
+      for (const state of ask.filter?.states ?? []) stateOf(state);
       return { commands: await delay.list(ask.filter ?? {}) };
     case "get": {
       const found = await delay.get(ask.command);

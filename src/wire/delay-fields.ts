@@ -1,5 +1,4 @@
 /** What frames say of delayed commands, field by field. */
-import { COMMAND_STATES } from "../delay/contract.js";
 import type { PlainObject, PlainValue } from "../values.js";
 
 type Fields = Readonly<Record<string, (value: PlainValue) => boolean>>;
@@ -22,7 +21,7 @@ const COMMAND: Fields = {
   outcome: isOutcome,
 };
 const FILTER: Fields = {
-  states: (value) => Array.isArray(value) && value.every((one) => COMMAND_STATES.some((state) => state === one)),
+  states: (value) => Array.isArray(value) && value.every(isText),
   app: isText,
   object: isText,
   after: isText,

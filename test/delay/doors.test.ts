@@ -141,6 +141,9 @@ describe("a command", () => {
       code: "bad_option",
       hint: "did you mean delayMs?",
     });
+    await expect(clientOf("all").delay.list({ states: ["pendin"] as never })).rejects.toMatchObject({
+      code: "bad_option",
+    });
     await expect(object.send("cuont")).rejects.toMatchObject({ code: "method_not_found" });
   });
 
