@@ -127,7 +127,7 @@ async function measureKernel(options: Options): Promise<Measured> {
   const amounts: Amount[] = [...fleet.amounts()];
   if (takeoverAsked) {
     say(takeover.name);
-    amounts.push(await measureTakeover(options.folder, takeover));
+    amounts.push(...(await measureTakeover(options.folder, takeover)));
   }
   for (const row of memory) {
     say(row.name);

@@ -3,7 +3,9 @@ import fs from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
 import { MoonportError } from "../src/errors.js";
 import type { FleetConfig } from "../src/fleet/fleet-config.js";
+import type { LinkTls } from "../src/links/link-tls.js";
 import type { Context } from "./context.js";
+import type { Output } from "./output.js";
 
 export interface FleetFlags {
   readonly fleetListen?: string;
@@ -11,6 +13,9 @@ export interface FleetFlags {
   readonly zone?: string;
   readonly weight?: number;
   readonly fleetSecretFile?: string;
+  readonly fleetCert?: string;
+  readonly fleetKey?: string;
+  readonly fleetCa?: string;
 }
 
 /** Others of this machine may read it, or write it. */
@@ -30,7 +35,7 @@ export function addFleetFlags(command: Command): Command {
       option(
         "--fleet-advertise <url>",
         "MOONPORT_FLEET_ADVERTISE",
-        "what the other nodes dial, ws://HOST:PORT (default: the address listened on)",
+        "what the other nodes dial, ws://HOST:PORT or wss://HOST:PORT (default: the address listened on)",
       ),
     )
     .addOption(option("--zone <name>", "MOONPORT_ZONE", "copies go to different zones first (default: default)"))
@@ -47,7 +52,10 @@ export function addFleetFlags(command: Command): Command {
         "MOONPORT_FLEET_SECRET_FILE",
         "holds what all nodes of the fleet know; or the environment's MOONPORT_FLEET_SECRET does",
       ),
-    );
+    )
+    .addOption(option("--fleet-cert <file>", "MOONPORT_FLEET_CERT", "this node's certificate: links are encrypted"))
+    .addOption(option("--fleet-key <file>", "MOONPORT_FLEET_KEY", "the certificate's key"))
+    .addOption(option("--fleet-ca <file>", "MOONPORT_FLEET_CA", "who has signed the certificates of all nodes"));
 }
 
 /**
@@ -59,7 +67,8 @@ export function fleetConfigOf(context: Context, flags: FleetFlags): FleetConfig 
   const { fleetListen: listen, fleetAdvertise: advertise, zone, weight, fleetSecretFile } = flags;
   const node = context.nodeUrl ?? (process.env.MOONPORT_NODE || undefined);
   const secret = secretOf(fleetSecretFile, context);
-  const given = { node, advertise, zone, weight, secret };
+  const tls = tlsOf(flags, context);
+  const given = { node, advertise, zone, weight, secret, tls };
   // An empty variable is none.
   const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== ""));
   if (listen) return { listen, ...present };
@@ -75,15 +84,42 @@ function secretOf(file: string | undefined, { output }: Context): string | undef
   if (file === undefined) return given || undefined;
   if (given)
     throw MoonportError.of("bad_option", "the fleet's secret is given twice: in the environment and in a file");
+  return privateTextOf("--fleet-secret-file", file, output).trim();
+}
+
+function privateTextOf(flag: string, file: string, output: Output): string {
+  const text = textOf(flag, file);
+  if ((fs.statSync(file).mode & FOR_OTHERS) !== 0) {
+    output.talk(`${file} can be read by others of this machine: chmod 600 it`);
+  }
+  return text;
+}
+
+function textOf(flag: string, file: string): string {
   try {
-    if ((fs.statSync(file).mode & FOR_OTHERS) !== 0) {
-      output.talk(`${file} can be read by others of this machine: chmod 600 it`);
-    }
-    return fs.readFileSync(file, "utf8").trim();
+    return fs.readFileSync(file, "utf8");
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    throw MoonportError.of("bad_option", `--fleet-secret-file ${file} cannot be read (${code})`, { cause });
+    throw MoonportError.of("bad_option", `${flag} ${file} cannot be read (${code})`, { cause });
   }
+}
+
+/** All three or none: a link that was meant to be encrypted is not one without. */
+function tlsOf({ fleetCert, fleetKey, fleetCa }: FleetFlags, { output }: Context): LinkTls | undefined {
+  const files = { cert: fleetCert, key: fleetKey, ca: fleetCa };
+  const missing = Object.keys(files).filter((name) => !files[name as keyof typeof files]);
+  if (missing.length === 3) return undefined;
+  if (missing.length > 0) {
+    throw MoonportError.of("bad_option", `--fleet-${missing[0]} is missing: certificates take three files`, {
+      hint: "--fleet-cert FILE --fleet-key FILE --fleet-ca FILE",
+    });
+  }
+  const [cert, key, ca] = [fleetCert, fleetKey, fleetCa] as [string, string, string];
+  return {
+    cert: textOf("--fleet-cert", cert),
+    key: privateTextOf("--fleet-key", key, output),
+    ca: textOf("--fleet-ca", ca),
+  };
 }
 
 function numberOf(text: string): number {

@@ -6,11 +6,13 @@
 import { openAnnounced, type ServingNode } from "../src/announced-node.js";
 import { readAppSource } from "../src/app-source.js";
 import { openBucket } from "../src/bucket/open-bucket.js";
+import type { MoonportError } from "../src/errors.js";
 import { fleetOptionsOf } from "../src/fleet/checked-config.js";
 import type { FleetConfig } from "../src/fleet/fleet-config.js";
 import { rememberBucket } from "../src/folder-bucket.js";
 import type { NodeOptions } from "../src/node-options.js";
 import type { Observation, Observer } from "../src/observation.js";
+import { deferred } from "../src/world/deferred.js";
 import { type LogLevel, pinoLogger } from "../src/world/pino-logger.js";
 import { realFetcher } from "../src/world/real-fetcher.js";
 import { RealFolder } from "../src/world/real-folder.js";
@@ -38,6 +40,8 @@ export interface OwnNode {
   /** Says in `node.json` where the node answers. */
   announce(url: string): void;
   close(): Promise<void>;
+  /** Resolves when another process has taken this node's name in its fleet: it answers nothing any more. */
+  readonly replaced: Promise<MoonportError>;
   /** After it: why something that was committed has not landed, if so. */
   unlanded(): Error | undefined;
 }
@@ -49,6 +53,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
   const { app, dir, data, settings, bucketUrl, allowHosts } = context;
   const fleet = options.fleet && fleetOptionsOf(options.fleet, bucketUrl, settings);
   const appFolder = new RealFolder(dir);
+  const replaced = deferred<MoonportError>();
   const world = realWorld(data, pinoLogger({ ...options.log, color: process.stderr.isTTY === true }));
   const announced = await openAnnounced(
     {
@@ -67,7 +72,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
       }),
     },
     options.command,
-    fleet,
+    fleet && { ...fleet, replaced: replaced.resolve },
   );
   const { node } = announced;
   rememberBucket(world.folder, bucketUrl, world.log);
@@ -78,6 +83,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     reload: () => node.reload([readAppSource(app, appFolder)]),
     announce: (url) => announced.announce(url),
     close: () => announced.close(),
+    replaced: replaced.promise,
     unlanded: () => node.unlanded,
   };
 }

@@ -16,7 +16,7 @@ import { stopSignal } from "./stop-signal.js";
 import { Teller } from "./teller.js";
 import { watchApp } from "./watch.js";
 
-/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly */
+/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly, or its name was taken */
 export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
   const stopAsked = stopSignal(context.output);
   const auth = flags.auth === undefined ? undefined : new AuthFile(flags.auth, context.output);
@@ -31,6 +31,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
     fleet,
   });
+  let replaced: MoonportError | undefined;
   try {
     const { host, port } = flags;
     const { node, world, session } = own;
@@ -57,7 +58,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     });
     tellParent({ url: doors.url, session });
     try {
-      await stopAsked;
+      replaced = (await Promise.race([stopAsked, own.replaced])) ?? undefined;
     } finally {
       watcher?.stop();
       await doors.stop();
@@ -67,6 +68,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   }
   const unlanded = own.unlanded();
   if (unlanded !== undefined) throw notLanded(unlanded);
+  if (replaced !== undefined) throw replaced;
   teller.stopped();
 }
 

@@ -77,7 +77,7 @@ export const ERROR_CODES = {
   app_not_found: refuse(404, "No such app on this node.", 3),
   class_not_found: refuse(404, "No such class.", 3),
   method_not_found: refuse(404, "The class has no such public method.", 3),
-  not_a_reading_method: refuse(405, "Only reading methods may be called with GET."),
+  not_a_reading_method: refuse(405, "Only reading methods may be called with GET, or be answered by a replica."),
   unit_not_found: refuse(404, "No such unit.", 3),
   no_directory: refuse(404, "The class declares no directory: it cannot be queried.", 3),
   bad_filter: refuse(400, "A query's filter is not understood; `details.position` tells where, from 1."),

@@ -19,6 +19,7 @@ export type {
 export type { MoonportPast } from "./embed/past.js";
 export { CLASS_ERROR, ERROR_CODES, type ErrorCode, type ErrorCodeEntry, MoonportError } from "./errors.js";
 export type { FleetConfig } from "./fleet/fleet-config.js";
+export type { LinkTls } from "./links/link-tls.js";
 export { Moonport } from "./moonport.js";
 export type {
   ClassInfo,

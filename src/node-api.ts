@@ -24,7 +24,14 @@ export interface CallRequest {
   readonly waiter?: CallWaiter;
   /** Refuse with `not_a_reading_method` unless the method is a reading one (HTTP GET). */
   readonly mustRead?: boolean;
+  /**
+   * `replica`: of a reading method, a copy on the node that is asked may answer, as fresh as the owner would (docs/calls.md).
+   * Default: the owner.
+   */
+  readonly consistency?: Consistency;
 }
+
+export type Consistency = "replica";
 
 /** Whoever waits for a call. */
 export interface CallWaiter {
@@ -35,8 +42,10 @@ export interface CallWaiter {
 
 export interface CallReply {
   readonly value: PlainValue;
-  /** The object's seq after the call, when it wrote. */
+  /** The object's seq after the call, when it wrote; or that of the copy, where one answered. */
   readonly seq?: number;
+  /** That a copy answered. */
+  readonly from?: "replica";
 }
 
 export interface Inspection {

@@ -2,6 +2,7 @@
 import type { AppSource } from "./app-source.js";
 import type { Bucket } from "./bucket/bucket.js";
 import type { ObjectIdentity } from "./identity.js";
+import type { EntryRange, HeldEntries } from "./journal/contract.js";
 import type { CallReply, CallRequest } from "./node-api.js";
 import type { InnerCall } from "./object/inner-call.js";
 import type { DeferredOutcome, Woken } from "./object/work.js";
@@ -45,6 +46,8 @@ export interface FleetHooks {
 export interface JoinedFleet extends FleetView {
   /** Whether this node is the first of the partition's order. */
   isHomeOf(partition: number): boolean;
+  /** What this node's journal holds of an object; undefined where that is of another line than the range's. */
+  ownEntries(object: string, range: EntryRange): Promise<HeldEntries | undefined>;
   begin(hooks: FleetHooks): void;
   /** Gives up every object, cleanly, for the others; resolves when that is done or `untilMs` (monotonic) has come. */
   leave(untilMs: number): Promise<void>;

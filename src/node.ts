@@ -53,6 +53,8 @@ import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
 import { Quarantine } from "./object/quarantine.js";
 import { type Reading, runReading } from "./object/reading.js";
+import { ReplicaCopies } from "./object/replica-copies.js";
+import type { Position } from "./object/replica-copy.js";
 import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
@@ -69,7 +71,6 @@ import { LandingProbe } from "./shipping/landing-probe.js";
 import { PastWalk } from "./shipping/past-walk.js";
 import { PermitPool } from "./shipping/permits.js";
 import { PageImageCache } from "./shipping/wal/page-image-cache.js";
-import type { StoredMessage } from "./store/outbox.js";
 import { Outbound, type OutboundOptions } from "./units/outbound.js";
 import { UnitRunner } from "./units/unit-runner.js";
 import type { PlainValue, SqlRows, SqlValue } from "./values.js";
@@ -90,6 +91,8 @@ const NO_CHAIN: readonly string[] = [];
 
 type Phase = "serving" | "settling" | "stopping" | "stopped";
 const SYSTEM: Caller = { kind: "system" };
+/** What waking an object that is not there comes to. */
+const NOWHERE: Woken = { epoch: 0, seq: 0, ran: 0, inMs: null };
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** This life of the node: the session that it began with. */
@@ -105,6 +108,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #objects: Objects;
   readonly #restoring: Restoring;
   readonly #empty: EmptyObjects;
+  /** Of other nodes' objects; absent where there is no other node. */
+  readonly #copies: ReplicaCopies | undefined;
   readonly #units: UnitRunner;
   readonly #directories: Directories;
   /** This node's own objects, for who watches them. */
@@ -172,6 +177,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       declarationOf: (app, className) => this.#catalog.classOf(app, className).directory,
       call,
       tellRow: (object) => (this.#router ?? this).tellRow(object),
+      debts: {
+        offered: (...offered) => this.#delay.rowDebts.offered(...offered),
+        told: (...told) => this.#delay.rowDebts.told(...told),
+      },
       isHome: (object) => this.#router?.isHome(object) ?? true,
     });
     this.#files = new FilePool(world, filesOpenMax(options), settings.CALL_TIMEOUT_MS);
@@ -207,6 +216,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       obligations: {
         opened: (...opened) => this.#delay.obligations.opened(...opened),
         listed: (...listed) => this.#delay.obligations.listed(...listed),
+        named: (...named) => this.#delay.obligations.named(...named),
         landed: (...landed) => this.#delay.obligations.landed(...landed),
       },
       landed: (landing) => {
@@ -218,6 +228,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#objects = new Objects(this.#context);
     this.#restoring = new Restoring(this.#context, this.#objects);
     this.#empty = new EmptyObjects(this.#context);
+    this.#copies = joined && new ReplicaCopies(this.#context, (object, range) => joined.ownEntries(object, range));
     this.source = new ObjectSource(this.#context, this.#objects, this.#empty);
     this.#hub = new Hub({ source: this.source, world, settings });
     this.feeds = new Feeds(this.source);
@@ -241,7 +252,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       session: () => this.session,
       isDead: async (session) => (await fleet.standing(session)) === "dead",
       isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
-      messages: (object, limit) => this.#messagesOf(object, limit),
+      messages: (object, limit) => this.#objects.messages(object, limit),
       sent: (object, numbers) => this.#objects.messagesSent(object, numbers),
       checkMethod: (app, className, method) => {
         if (app === SYSTEM_APP) throw noSuchApp(app);
@@ -299,14 +310,27 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   /**
-   * Has an object run its due timers; resolves when what they did is durable, and whoever is to know of its next one does.
+   * Has an object run its due timers and take up what else it owes; resolves when what they did is durable, and whoever is to
+   * know of its next one does.
    * @throws MoonportError `moved` when the object is another node's
    */
   async wake(object: ObjectIdentity): Promise<Woken> {
     this.#assertServing(SYSTEM);
-    if (!(await this.#objects.exists(object))) return { epoch: 0, seq: 0, ran: 0, inMs: null };
+    const exists = await this.#objects.exists(object);
     const expiresMs = this.#nowMs() + this.#options.settings.CALL_TIMEOUT_MS;
-    return this.#delay.waking(object, () => this.#objects.runTimers(object, expiresMs));
+    return this.#delay.waking(object, async () => {
+      if (exists) return this.#objects.runTimers(object, expiresMs);
+      await this.#tellGone(object);
+      return NOWHERE;
+    });
+  }
+
+  /** Of an object that has ended, its directory may not know so yet. */
+  async #tellGone(object: ObjectIdentity): Promise<void> {
+    const manifest = await this.#objects.manifest(object);
+    // Claimed since by a call that wrote nothing, it is no less gone.
+    if (manifest === undefined || (!manifest.destroyed && manifest.pages > 0)) return;
+    this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
   }
 
   async timers(object: ObjectIdentity): Promise<ObjectTimers> {
@@ -324,6 +348,36 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** Whether the object is this node's, as far as is known here. */
   holds(object: ObjectIdentity): boolean {
     return this.#context.claims.held(object) !== undefined;
+  }
+
+  /** As {@link Objects.position}. */
+  async position(object: ObjectIdentity, journal: string): Promise<Position | undefined> {
+    this.#assertServing();
+    const { version } = this.#catalog.classOf(object.app, object.className);
+    const position = await this.#objects.position(object, journal);
+    return position && { ...position, version };
+  }
+
+  /**
+   * A call of a reading method, answered from a copy of another node's object that is at the position at least.
+   * @returns undefined where there can be none: its owner is to be asked. @throws MoonportError what the method throws
+   */
+  async callCopy(request: CallRequest, position: Position): Promise<CallReply | undefined> {
+    const begunMs = this.#nowMs();
+    this.#assertServing();
+    const { object, method, args, caller, callId } = request;
+    const lua = this.#catalog.classOf(object.app, object.className);
+    try {
+      const read = await this.#copies?.read(object, position, { lua, method, args, caller, callId });
+      this.counters.replicaReads[read === undefined ? "owner" : "copy"]++;
+      if (read === undefined) return undefined;
+      this.#ended(request, begunMs);
+      return { value: read.value, seq: read.seq, from: "replica" };
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      this.#ended(request, begunMs, error);
+      throw error.with({ object: object.id, ...(callId !== undefined && { callId }) });
+    }
   }
 
   /** Whether a call of the method changes nothing; not of a class or method that is not known here. */
@@ -471,10 +525,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#assertServing();
     this.#directories.forget(object);
     if (await this.#exists(object)) await this.#objects.tellRow(object);
-    else {
-      const manifest = await this.#objects.manifest(object);
-      if (manifest?.destroyed) this.#directories.rows.gone(object, manifest.epoch, manifest.seq);
-    }
+    else await this.#tellGone(object);
     await this.#directories.whenTold(object);
   }
 
@@ -559,6 +610,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       ...this.#objects.waiting,
       residents: this.#objects.residents,
       openFiles: this.#files.size,
+      copies: this.#copies?.size ?? 0,
+      copyBytes: this.#copies?.bytes ?? 0,
       subscriptions: this.#hub.subscriptions,
       watchedObjects: this.#hub.watchedObjects,
       directory: this.#directories.gauges,
@@ -643,6 +696,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     await this.#within(settings.DRAIN_MS / 2, this.#delay.stop());
     this.#objects.abandon(cause);
     this.#empty.close();
+    this.#copies?.close();
     this.#probe.stop();
     this.#pastWalk.stop();
     if ("stop" in this.#fleet) await this.#fleet.stop();
@@ -679,11 +733,6 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const over = new AbortController();
     await Promise.race([work.catch(() => {}), sleep(this.#options.world, boundMs, over.signal)]);
     over.abort();
-  }
-
-  async #messagesOf(object: ObjectIdentity, limit: number): Promise<readonly StoredMessage[]> {
-    if (!(await this.#objects.exists(object))) return [];
-    return this.#objects.read(object, (open) => open.tables.outbox.read(0, limit));
   }
 
   async #callFromObject({ expiresMs, chain, ...call }: InnerCall): Promise<PlainValue> {
@@ -724,9 +773,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const lua = this.#catalog.classOf(object.app, object.className);
     const access = this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
-    if (request.mustRead === true) {
+    if (request.mustRead === true || request.consistency === "replica") {
       throw MoonportError.of("not_a_reading_method", `${object.className}.${method} is a writing method`, {
-        hint: "call it with POST",
+        hint: "call it with POST, and without a consistency",
       });
     }
     const reply = await this.#objects.call(object, this.#input(request, access, chain));
@@ -803,6 +852,8 @@ function noSuchApp(app: string): MoonportError {
 
 /** An open object has its file, its WAL, and the WAL once more for the capture. */
 const DESCRIPTORS_PER_FILE = 3;
+/** A copy has its file and its WAL. */
+const DESCRIPTORS_PER_COPY = 2;
 /** For the process itself, the bucket and connections. */
 const DESCRIPTORS_KEPT = 256;
 
@@ -810,12 +861,14 @@ const DESCRIPTORS_KEPT = 256;
  * How many object files may be open: OBJECT_FILES_OPEN_MAX, or fewer where the process may not have that many descriptors.
  * Running out of them would fail calls at random.
  */
-function filesOpenMax({ world, settings }: NodeOptions): number {
+function filesOpenMax({ world, settings, fleet }: NodeOptions): number {
   const wanted = settings.OBJECT_FILES_OPEN_MAX;
   if (world.descriptorsMax === undefined) return wanted;
-  const fits = Math.floor((world.descriptorsMax - DESCRIPTORS_KEPT) / DESCRIPTORS_PER_FILE);
+  const copies = fleet === undefined ? 0 : settings.REPLICA_COPIES_MAX * DESCRIPTORS_PER_COPY;
+  const kept = DESCRIPTORS_KEPT + copies;
+  const fits = Math.floor((world.descriptorsMax - kept) / DESCRIPTORS_PER_FILE);
   if (wanted <= fits) return wanted;
-  const needed = wanted * DESCRIPTORS_PER_FILE + DESCRIPTORS_KEPT;
+  const needed = wanted * DESCRIPTORS_PER_FILE + kept;
   if (fits < 1) {
     throw MoonportError.of(
       "bad_setting",

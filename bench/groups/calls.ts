@@ -1,6 +1,14 @@
 /** The kernel's own rates: a writing and a reading method, on one hot object and over a thousand, at 1 and 64 in flight. */
 import type { ObjectIdentity } from "../../src/identity.js";
-import { BenchNode, listedObject, removeFolder, scratchFolder, workObject, workObjects, writeAll } from "../support/bench-node.js";
+import {
+  BenchNode,
+  listedObject,
+  removeFolder,
+  scratchFolder,
+  workObject,
+  workObjects,
+  writeAll,
+} from "../support/bench-node.js";
 import { callIdSource } from "../support/call-ids.js";
 import type { Case, Comparison, Group } from "../support/case.js";
 import { roundOfCalls } from "../support/measure.js";

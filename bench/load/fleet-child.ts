@@ -7,6 +7,25 @@ import { cpuTime } from "../support/measure.js";
 
 const IN_FLIGHT = 64;
 
+const POLL_MS = 10;
+
+interface Survival {
+  readonly keys: readonly string[];
+  readonly sinceMs: number;
+  /** How many nodes there were. */
+  readonly members: number;
+  /** Whether this one asks each object to answer, whoever owns it by then. */
+  readonly reads: boolean;
+}
+
+/** From `sinceMs` on. */
+interface Survived {
+  /** Until all of those whose home this node has become were its own. */
+  readonly claimedMs: number;
+  /** Until the last has answered. */
+  readonly answeredMs?: number;
+}
+
 let node: BenchFleetNode | undefined;
 
 const commands = {
@@ -22,10 +41,12 @@ const commands = {
     await each(own, (key, index) => running().write(workObject(key), index));
     return own;
   },
-  /** One read of each, whoever owns it by then. @returns milliseconds from `sinceMs` (wall clock) until the last has answered */
-  readAll: async ({ keys, sinceMs }: { keys: readonly string[]; sinceMs: number }): Promise<number> => {
-    await each(keys, (key) => running().look(workObject(key)));
-    return Date.now() - sinceMs;
+  /** What becomes of the objects of a node that was killed at `sinceMs` (wall clock). */
+  survive: async ({ keys, sinceMs, members, reads }: Survival): Promise<Survived> => {
+    const claimed = claimAll(keys, members).then(() => Date.now() - sinceMs);
+    if (reads) await each(keys, (key) => running().look(workObject(key)));
+    const answeredMs = Date.now() - sinceMs;
+    return { claimedMs: await claimed, ...(reads && { answeredMs }) };
   },
   cpu: async (_: null) => cpuTime(),
   pid: async (_: null): Promise<number> => process.pid,
@@ -38,6 +59,17 @@ serve(commands, async () => node?.close());
 function running(): BenchFleetNode {
   if (node === undefined) throw new Error("the node of this process is not open");
   return node;
+}
+
+async function claimAll(keys: readonly string[], members: number): Promise<void> {
+  const { fleet, local } = running().node;
+  while (fleet.members.length >= members) await pause(POLL_MS);
+  const own = keys.map(workObject).filter(({ id }) => fleet.homeOf(partitionOf(id)) === fleet.node);
+  for (const object of own) while (!local.holds(object)) await pause(POLL_MS);
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
 async function each(keys: readonly string[], act: (key: string, index: number) => Promise<unknown>): Promise<void> {

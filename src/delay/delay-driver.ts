@@ -70,11 +70,13 @@ export class DelayDriver {
   async #awaken(shard: number): Promise<boolean> {
     const { port, world } = this.#parts;
     try {
-      if (this.#drivers.has(shard)) return true;
+      // A driver that is left over of a shard that went elsewhere sees to nothing.
+      if (this.#drivers.has(shard) && port.holds(shard)) return true;
       if (!port.isHome(shard) || !(await port.exists(shard))) return true;
       await port.ask(shard, "due", [0, 0]);
       this.touched(shard);
-      return true;
+      // Another node that still has it hands it over in its own time, and nobody says when: here it must be woken then.
+      return port.holds(shard);
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!this.#isStopped)

@@ -1,5 +1,6 @@
 /** Delayed work of one node, put together: its shards' drivers, what its objects owe, what ended sessions owed. */
 import type { Bucket } from "../bucket/bucket.js";
+import type { RowDebts } from "../directory/row-debts.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations } from "../object/obligations.js";
@@ -56,6 +57,10 @@ export class NodeDelay {
   }
 
   get obligations(): Obligations {
+    return this.#keeper;
+  }
+
+  get rowDebts(): RowDebts {
     return this.#keeper;
   }
 

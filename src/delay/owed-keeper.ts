@@ -1,5 +1,6 @@
 /**
  * Keeps what the objects of this node owe: their next wake times reach their delay shards, their messages whom they are for.
+ * Of directory rows it keeps which are still to be told; src/directory tells them.
  *
  * Promises:
  * - An object stands in the session's owing list before the bucket names a write that obliges, and until all it obliges to is
@@ -7,10 +8,12 @@
  * - A shard that knows an earlier wake time is told of no later one: it wakes the object then, and is told in the answer.
  * - An object that owes nothing, or nothing new, costs nothing here.
  */
+
+import type { RowDebts } from "../directory/row-debts.js";
 import { asMoonportError, assert } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
-import type { Obligations, OwedMark } from "../object/obligations.js";
+import type { Obligations, ObligingWrites, OwedMark } from "../object/obligations.js";
 import type { Woken } from "../object/work.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { backoffMs } from "../world/backoff.js";
@@ -42,6 +45,8 @@ interface Owed {
   isSending: boolean;
   /** Messages that are done with, and have not left the outbox yet. */
   readonly handled: Set<number>;
+  /** To be told to the directory. `found`: it stood in the file when that was opened, as a wake time may. */
+  row: "told" | "found" | "changed";
 }
 
 interface OwedWake {
@@ -65,9 +70,11 @@ const PAUSE_MAX_MS = 5_000;
 /** This node serves nothing any more. */
 const OVER_HERE = new Set(["node_fenced", "node_stopping"]);
 
-export class OwedKeeper implements Obligations {
+export class OwedKeeper implements Obligations, RowDebts {
   readonly #parts: OwedKeeperParts;
   readonly #owed = new Map<string, Owed>();
+  /** Objects of which the bucket is about to name more: what they owe by then they will be known to owe only after it. */
+  readonly #named = new Set<string>();
   /** In order of last use. */
   readonly #registered = new Map<string, Registered>();
   /** How many wakes of an object are being answered. */
@@ -80,6 +87,8 @@ export class OwedKeeper implements Obligations {
   }
 
   opened(object: ObjectIdentity, epoch: number, mark: OwedMark): void {
+    // Of an earlier opening that broke, nobody will say so any more.
+    this.#named.delete(object.id);
     if (mark.messagesThrough > 0) {
       const owed = this.#of(object);
       owed.foundThrough = Math.max(owed.foundThrough, mark.messagesThrough);
@@ -87,13 +96,35 @@ export class OwedKeeper implements Obligations {
     this.#take(object, epoch, mark, true);
   }
 
-  listed(object: ObjectIdentity, epoch: number, mark: OwedMark | undefined): Promise<void> | undefined {
+  listed(object: ObjectIdentity, epoch: number, writes: ObligingWrites): Promise<void> | undefined {
+    if (!this.#oblige(object, epoch, writes)) return undefined;
+    this.#named.add(object.id);
+    return this.#parts.owing.add(object.id);
+  }
+
+  named(object: ObjectIdentity): void {
+    if (this.#named.delete(object.id)) this.#release(object.id);
+  }
+
+  #oblige(object: ObjectIdentity, epoch: number, { mark, changesRow }: ObligingWrites): boolean {
     const owed = this.#owed.get(object.id);
-    const isOwing =
-      (owed !== undefined && (owed.sendThrough > 0 || owed.wake?.isFound === false)) ||
-      (mark !== undefined &&
-        (mark.messagesThrough > 0 || (!mark.isToldToShard && this.#mustTell(object, epoch, mark))));
-    return isOwing ? this.#parts.owing.add(object.id) : undefined;
+    if (changesRow || owed?.row === "changed") return true;
+    if (owed !== undefined && (owed.sendThrough > 0 || owed.wake?.isFound === false)) return true;
+    if (mark === undefined) return false;
+    return mark.messagesThrough > 0 || (!mark.isToldToShard && this.#mustTell(object, epoch, mark));
+  }
+
+  offered(object: ObjectIdentity, isFound: boolean): void {
+    if (this.#isStopped) return;
+    const owed = this.#of(object);
+    if (owed.row !== "changed") owed.row = isFound ? "found" : "changed";
+  }
+
+  told({ id }: ObjectIdentity): void {
+    const owed = this.#owed.get(id);
+    if (owed === undefined) return;
+    owed.row = "told";
+    this.#settle(owed);
   }
 
   landed(object: ObjectIdentity, epoch: number, mark: OwedMark): void {
@@ -113,9 +144,7 @@ export class OwedKeeper implements Obligations {
       owed.sendThrough = Math.max(owed.sendThrough, messagesThrough);
       this.#send(owed);
     }
-    const owed = this.#owed.get(object.id);
-    if (owed === undefined) this.#parts.owing.release(object.id);
-    else this.#settle(owed);
+    this.#release(object.id);
   }
 
   /** Somebody has the object run its timers. What it comes to says when it wants to be woken next. */
@@ -128,7 +157,7 @@ export class OwedKeeper implements Obligations {
       const woken = await run();
       const owed = this.#owed.get(id);
       if (owed?.wake !== undefined && !isAfter(owed.wake, woken)) owed.wake = undefined;
-      if (owed !== undefined) this.#settle(owed);
+      this.#release(id);
       // Before the answer leaves: whoever asked may then forget the object.
       if (this.#owed.has(id)) await this.#parts.owing.add(id);
       return woken;
@@ -142,7 +171,7 @@ export class OwedKeeper implements Obligations {
   }
 
   owes({ id }: ObjectIdentity): boolean {
-    return this.#owed.has(id);
+    return this.#owed.has(id) || this.#named.has(id);
   }
 
   /** Resolves when nothing is owed any more. */
@@ -155,6 +184,7 @@ export class OwedKeeper implements Obligations {
   /** The session is over; under the next one each object is opened anew. */
   sessionEnded(): void {
     this.#owed.clear();
+    this.#named.clear();
     this.#registered.clear();
     this.#parts.owing.sessionEnded();
     this.#idle?.resolve();
@@ -177,6 +207,7 @@ export class OwedKeeper implements Obligations {
         foundThrough: 0,
         isSending: false,
         handled: new Set<number>(),
+        row: "told",
       };
       this.#owed.set(object.id, owed);
     }
@@ -259,8 +290,11 @@ export class OwedKeeper implements Obligations {
       } catch (thrown) {
         const error = asMoonportError(thrown);
         if (this.#isStopped) return;
-        if (error.code === "moved") return void this.#handOn(owed);
-        if (OVER_HERE.has(error.code)) return void this.#owed.delete(object.id);
+        if (OVER_HERE.has(error.code)) return;
+        if (error.code === "moved") {
+          await this.#handOn(owed);
+          continue;
+        }
         world.log.warn({ object: object.id, code: error.code }, `its messages wait: ${error.message}`);
         await sleep(world, this.#pauseMs(++failures));
       }
@@ -269,16 +303,15 @@ export class OwedKeeper implements Obligations {
 
   /** Another node has it by now, and is to know what it owes; until then it stays on this session's list. */
   async #handOn(owed: Owed): Promise<void> {
-    const { world, port, owing } = this.#parts;
-    const { object } = owed;
-    this.#owed.delete(object.id);
-    for (let failures = 1; !this.#isStopped; failures++) {
+    const { world, port } = this.#parts;
+    for (let failures = 1; this.#isKept(owed); failures++) {
+      const through = owed.sendThrough;
       try {
-        await port.wake(object);
-        if (!this.#owed.has(object.id)) owing.release(object.id);
-        return;
-      } catch (thrown) {
-        if (this.#isStopped || OVER_HERE.has(asMoonportError(thrown).code)) return;
+        // Should it come back meanwhile, that is noted anew.
+        owed.sendThrough = 0;
+        return void (await port.wake(owed.object));
+      } catch {
+        owed.sendThrough = Math.max(owed.sendThrough, through);
         await sleep(world, this.#pauseMs(failures));
       }
     }
@@ -305,11 +338,17 @@ export class OwedKeeper implements Obligations {
   }
 
   #settle(owed: Owed): void {
-    const { id } = owed.object;
-    if (this.#owed.get(id) !== owed) return;
-    if (owed.wake !== undefined || owed.isTelling || owed.sendThrough > 0 || owed.isSending) return;
+    // Under the next session it is another one's.
+    if (this.#owed.get(owed.object.id) === owed) this.#release(owed.object.id);
+  }
+
+  /** Whoever owes nothing any more is forgotten, and may leave the list. */
+  #release(id: string): void {
+    if (this.#isStopped) return;
+    const owed = this.#owed.get(id);
+    if (owed !== undefined && isOwing(owed)) return;
     this.#owed.delete(id);
-    this.#parts.owing.release(id);
+    if (!this.#named.has(id)) this.#parts.owing.release(id);
     if (this.#owed.size > 0 || this.#idle === undefined) return;
     this.#idle.resolve();
     this.#idle = undefined;
@@ -323,6 +362,10 @@ export class OwedKeeper implements Obligations {
     assert(failures > 0, "a pause follows a failure");
     return backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#parts.world.random.fraction());
   }
+}
+
+function isOwing({ wake, isTelling, sendThrough, isSending, row }: Owed): boolean {
+  return wake !== undefined || isTelling || sendThrough > 0 || isSending || row !== "told";
 }
 
 function isAfter(wake: OwedWake, { epoch, seq }: Woken): boolean {

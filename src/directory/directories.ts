@@ -21,6 +21,7 @@ import { deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
 import { Finder, type FindInput } from "./finder.js";
 import { Publisher } from "./publisher.js";
+import type { RowDebts } from "./row-debts.js";
 import { type ShardStatus, shardNumberOf, shardObject, travelling } from "./shard-contract.js";
 import { Walk } from "./walk.js";
 
@@ -36,6 +37,7 @@ export interface DirectoriesParts {
   call(call: InnerCall): Promise<PlainValue>;
   /** Asks an object, wherever it lives, to tell its row again. @throws MoonportError */
   tellRow(object: ObjectIdentity): Promise<void>;
+  readonly debts: RowDebts;
   /** Whether this node is to look after an object. */
   isHome(object: ObjectIdentity): boolean;
 }
@@ -77,6 +79,8 @@ export class Directories {
       declarationOf: (app, className) => this.#declared(app, className),
       isFresh: (app, className, shape) => this.#fresh.get(`${app}/${className}`) === shape,
       callShard,
+      tellRow: (object) => parts.tellRow(object),
+      debts: parts.debts,
     });
     this.rows = this.#publisher;
     this.#finder = new Finder({

@@ -4,8 +4,9 @@
  * Promises:
  * - Only what is durable is told, and it is told until its shard has it durably. The newest row of an object takes the place of an
  *   older one that waits; the shard itself lets none overtake another.
- * - Nothing waits for it. Rows that wait are bounded by DIRECTORY_QUEUE_MAX; what is dropped is told when its object next changes
- *   its row or wakes.
+ * - Nothing waits for it. Rows that wait are bounded by DIRECTORY_QUEUE_MAX; whose row finds no room there is asked for it again
+ *   when there is some.
+ * - Whoever keeps the session's owing list hears of every row that is to be told, and when it is (W1).
  *
  * Whether a row has been told is remembered here and not in the object: a mark of its own would cost a flight for every row, and
  * one that rides with the next write is nearly always one row behind. So an object that wakes offers its row again. For what this
@@ -22,6 +23,8 @@ import type { RowStanding } from "../store/directory-row.js";
 import type { PlainValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
 import type { Timer, World } from "../world/world.js";
+import { DroppedRows } from "./dropped-rows.js";
+import type { RowDebts } from "./row-debts.js";
 import { type ApplyRequest, shardNumberOf, shardObject, type TravellingRow, travelling } from "./shard-contract.js";
 
 export interface PublisherParts {
@@ -32,6 +35,9 @@ export interface PublisherParts {
   declarationOf(app: string, className: string): DirectoryDeclaration | undefined;
   /** Whether the class came up without objects. */
   isFresh(app: string, className: string, shape: string): boolean;
+  /** Asks an object, wherever it lives, to tell its row again. @throws MoonportError */
+  tellRow(object: ObjectIdentity): Promise<void>;
+  readonly debts: RowDebts;
   /** A call of a shard, wherever it lives. */
   callShard(shard: ObjectIdentity, method: string, args: readonly PlainValue[]): Promise<PlainValue>;
 }
@@ -68,9 +74,13 @@ export class Publisher implements RowListener {
   #isStopped = false;
   #idleWaiters: (() => void)[] = [];
   readonly #toldWaiters = new Map<string, (() => void)[]>();
+  readonly #dropped: DroppedRows;
 
   constructor(parts: PublisherParts) {
     this.#parts = parts;
+    const { world, settings, tellRow } = parts;
+    const hasRoom = (): boolean => this.#waiting < settings.DIRECTORY_QUEUE_MAX;
+    this.#dropped = new DroppedRows({ world, hasRoom, tellRow });
   }
 
   get waiting(): number {
@@ -89,12 +99,15 @@ export class Publisher implements RowListener {
     return oldestMs === Number.POSITIVE_INFINITY ? 0 : this.#nowMs() - oldestMs;
   }
 
-  stands(object: ObjectIdentity, epoch: number, standing: RowStanding): void {
-    if (this.#told.get(object.id) !== standing.seq) this.#offer(object, epoch, standing.seq, standing);
+  stands(object: ObjectIdentity, epoch: number, standing: RowStanding, isFound: boolean): void {
+    if (this.#told.get(object.id) === standing.seq) return;
+    this.#parts.debts.offered(object, isFound);
+    this.#offer(object, epoch, standing.seq, standing);
   }
 
   gone(object: ObjectIdentity, epoch: number, seq: number): void {
     if (this.#parts.declarationOf(object.app, object.className) === undefined) return;
+    this.#parts.debts.offered(object, false);
     this.#offer(object, epoch, seq, undefined);
   }
 
@@ -119,9 +132,10 @@ export class Publisher implements RowListener {
       await new Promise<void>((resolve) => void this.#idleWaiters.push(resolve));
   }
 
-  /** What waits is told no more: its objects offer it again when they wake. */
+  /** What waits is told no more: whoever reads the session's owing list has its objects offer it again. */
   stop(): void {
     this.#isStopped = true;
+    this.#dropped.stop();
     for (const { state } of this.#queues.values()) if (state.kind === "pausing") state.timer.cancel();
     for (const waiters of this.#toldWaiters.values()) for (const wake of waiters) wake();
     this.#toldWaiters.clear();
@@ -134,8 +148,10 @@ export class Publisher implements RowListener {
     const before = queue.rows.get(object.key);
     if (before === undefined && this.#waiting >= this.#parts.settings.DIRECTORY_QUEUE_MAX) {
       this.#parts.counters.directory.dropped++;
+      this.#dropped.add(object);
       return;
     }
+    this.#dropped.delete(object);
     if (before === undefined) this.#waiting++;
     // Since when the directory is behind is told by the first of them.
     queue.rows.set(object.key, { object, epoch, seq, standing, sinceMs: before?.sinceMs ?? this.#nowMs() });
@@ -212,6 +228,7 @@ export class Publisher implements RowListener {
     if (queue.rows.get(object.key) !== row) return;
     queue.rows.delete(object.key);
     this.#waiting--;
+    this.#parts.debts.told(object);
     for (const wake of this.#toldWaiters.get(object.id) ?? []) wake();
     this.#toldWaiters.delete(object.id);
     if (this.#waiting === 0) this.#wakeIdle();

@@ -21,6 +21,7 @@ import type {
 } from "../client/object-handle.js";
 import { MoonportError } from "../errors.js";
 import type { FleetConfig } from "../fleet/fleet-config.js";
+import type { LinkTls } from "../links/link-tls.js";
 import type { Caller } from "../lua/contract.js";
 import type { Observer } from "../observation.js";
 import { plainCopy } from "../plain-copy.js";
@@ -140,7 +141,9 @@ export const FLEET_RULES: OptionRules<FleetConfig> = {
   zone: filledText,
   weight: { is: "a number", accepts: (value) => typeof value === "number" },
   secret: filledText,
+  tls: flatObject,
 };
+export const TLS_RULES: OptionRules<LinkTls> = { cert: filledText, key: filledText, ca: filledText };
 const LOG_RULES: OptionRules<LogOptions> = {
   format: oneOf("json", "pretty"),
   level: oneOf("debug", "info", "warn", "error", "silent"),
@@ -188,6 +191,7 @@ export function checkMoonportOptions(options: MoonportOptions): void {
   if (options.listen !== undefined) checkOptions(`${whose}: listen`, options.listen, LISTEN_RULES);
   if (options.fleet !== undefined) {
     checkOptions(`${whose}: fleet`, options.fleet, FLEET_RULES);
+    if (options.fleet.tls !== undefined) checkOptions(`${whose}: fleet.tls`, options.fleet.tls, TLS_RULES);
     if (options.fleet.listen === undefined) throw MoonportError.of("bad_option", `${whose}: fleet needs listen`);
   }
   if (options.log !== undefined && !isLogger(options.log)) checkOptions(`${whose}: log`, options.log, LOG_RULES);

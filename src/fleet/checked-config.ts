@@ -7,6 +7,7 @@
 import os from "node:os";
 import { sqliteLocation, sqliteUrl } from "../bucket/sqlite-location.js";
 import { MoonportError } from "../errors.js";
+import { checkTls } from "../links/link-tls.js";
 import { WsNetwork } from "../links/ws-network.js";
 import { checkNodeName } from "../membership/node-record.js";
 import { isLoopback, plainAddress } from "../server/loopback.js";
@@ -23,6 +24,8 @@ const NAME_CHARACTERS_MAX = 63;
 const ADDRESS = /^(?<host>\[[^\]]+\]|[^:]+):(?<port>[0-9]{1,5})$/;
 const ZONE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 const EVERY_ADDRESS = ["0.0.0.0", "::"];
+
+type LinkProtocol = "ws:" | "wss:";
 
 interface Listen {
   readonly host: string;
@@ -43,8 +46,10 @@ export function fleetOptionsOf(config: FleetConfig, bucketUrl: string, settings:
   checkBucket(bucketUrl);
   const { host, port } = listenOf(config.listen);
   const secret = checkedSecret(config.secret, host);
-  const advertised = advertisedOf(config.advertise, host);
-  const network = new WsNetwork({ host, port, settings, ...advertised });
+  const { tls } = config;
+  if (tls !== undefined) checkTls(tls);
+  const advertised = advertisedOf(config.advertise, host, tls === undefined ? "ws:" : "wss:");
+  const network = new WsNetwork({ host, port, settings, ...advertised, ...(tls && { tls }) });
   return { node, zone, weight, network, secret };
 }
 
@@ -106,23 +111,24 @@ function checkedSecret(secret: string | undefined, host: string): string {
 function advertisedOf(
   advertise: string | undefined,
   host: string,
+  protocol: LinkProtocol,
 ): { advertisedAddress?: string; advertisedHost?: string } {
-  if (advertise !== undefined) return { advertisedAddress: checkedAddress(advertise) };
+  if (advertise !== undefined) return { advertisedAddress: checkedAddress(advertise, protocol) };
   if (!EVERY_ADDRESS.includes(host)) return {};
   const own = ownAddress();
   if (own !== undefined) return { advertisedHost: own };
   throw MoonportError.of("bad_option", `no address of this machine is known that other nodes could dial`, {
-    hint: "--fleet-advertise ws://HOST:PORT names it",
+    hint: `--fleet-advertise ${protocol}//HOST:PORT names it`,
   });
 }
 
 /** `ws://host:port`, without a slash behind it. */
-function checkedAddress(address: string): string {
+function checkedAddress(address: string, protocol: LinkProtocol): string {
   const parsed = URL.canParse(address) ? new URL(address) : undefined;
-  const isWhole = parsed?.protocol === "ws:" && parsed.port !== "" && parsed.href === `ws://${parsed.host}/`;
-  if (isWhole && parsed.port !== "0") return `ws://${parsed.host}`;
+  const isWhole = parsed?.protocol === protocol && parsed.port !== "" && parsed.href === `${protocol}//${parsed.host}/`;
+  if (isWhole && parsed.port !== "0") return `${protocol}//${parsed.host}`;
   throw MoonportError.of("bad_option", `"${address}" is no address that other nodes could dial`, {
-    hint: "an address looks like ws://10.0.0.7:7071",
+    hint: `an address looks like ${protocol}//10.0.0.7:7071${protocol === "wss:" ? ": the fleet has certificates" : ""}`,
   });
 }
 

@@ -10,7 +10,7 @@ import { quorumFor } from "../cluster/quorum.js";
 import { Ring } from "../cluster/ring.js";
 import { MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
-import type { JournalPort } from "../journal/contract.js";
+import type { EntryRange, HeldEntries, JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
 import { Links } from "../links/links.js";
@@ -41,6 +41,8 @@ export interface FleetOptions {
   readonly clientAddress?: string;
   /** Says what else peers may ask, before they can. */
   readonly handle?: (peers: Peers) => void;
+  /** Another process has this node's name (`node_replaced`): it will not answer any more, and may as well stop. */
+  readonly replaced?: (error: MoonportError) => void;
 }
 
 export class FleetMember implements JoinedFleet {
@@ -60,7 +62,7 @@ export class FleetMember implements JoinedFleet {
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
-    const { node, zone, weight, network, secret, clientAddress, handle } = options;
+    const { node, zone, weight, network, secret, clientAddress, handle, replaced } = options;
     const journal = await Journal.open({
       world,
       settings,
@@ -76,9 +78,12 @@ export class FleetMember implements JoinedFleet {
       secret,
       fleet,
       version: VERSION,
+      // The one on the other side may have died.
+      lost: () => member?.lookNow(),
     });
     const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
-    serveJournal(links, journal, (object, session) => senders.note(object, session));
+    const heard = (object: string, session: string): void => senders.note(object, session);
+    serveJournal(links, journal, heard, settings.LINK_MESSAGE_BYTES_MAX / 2);
     handle?.(links);
     try {
       const address = await links.start();
@@ -101,7 +106,7 @@ export class FleetMember implements JoinedFleet {
           changed: () => member?.changed(),
           lapsed: () => member?.lapsed(),
           joined: () => member?.joined(),
-          replaced: (error) => world.log.error({ code: error.code }, error.message),
+          replaced: (error) => replaced?.(error),
         },
       });
       member = new FleetMember(parts, options.node, links, journal, members, senders);
@@ -208,14 +213,23 @@ export class FleetMember implements JoinedFleet {
     }
   };
 
+  private lookNow(): void {
+    this.#members.lookNow();
+  }
+
   journalOf({ node, journal }: Member): JournalPort {
     if (journal === this.#journal.id) return this.#ownJournal;
     let remote = this.#remote.get(node);
     if (remote === undefined) {
-      remote = remoteJournal({ request: this.ask }, node, () => this.#members.member(node)?.address);
+      const peers = { request: this.ask };
+      remote = remoteJournal(this.#parts.world, peers, node, () => this.#members.member(node)?.address);
       this.#remote.set(node, remote);
     }
     return remote;
+  }
+
+  ownEntries(object: string, range: EntryRange): Promise<HeldEntries | undefined> {
+    return this.#journal.entries(object, range);
   }
 
   readonly #ownJournal: JournalPort = {
@@ -229,11 +243,12 @@ export class FleetMember implements JoinedFleet {
 
   /** The node can serve now: what its journal holds of the dead is taken over. */
   begin(hooks: FleetHooks): void {
-    const { world, settings } = this.#parts;
+    const { world, settings, bucket } = this.#parts;
     this.#hooks = hooks;
     this.#takeover = new Takeover({
       world,
       settings,
+      isBucketEmbedded: bucket.atomic,
       claims: hooks.claims,
       journal: this.#journal,
       sentBy: (object) => this.#senders.sessionOf(object),
@@ -283,15 +298,24 @@ export class FleetMember implements JoinedFleet {
     return this.#rankOf(partition) === 0;
   }
 
+  /** Told before `changed`: by the ring of before, the dead would still be the home of what they leave. */
   private sessionEnded(): void {
+    const isSameRing = this.#refreshRing();
     this.#takeover?.begin();
     this.#hooks?.sessionEnded();
+    if (!isSameRing) this.#handover?.begin();
+  }
+
+  /** @returns whether it is the same as before */
+  #refreshRing(): boolean {
+    const members = this.#members.members();
+    const isSame = this.#ring.isOf(members);
+    if (!isSame) this.#ring = new Ring(members);
+    return isSame;
   }
 
   private changed(): void {
-    const members = this.#members.members();
-    const isSameRing = this.#ring.isOf(members);
-    if (!isSameRing) this.#ring = new Ring(members);
+    const isSameRing = this.#refreshRing();
     this.#hooks?.membersChanged();
     if (!isSameRing) this.#handover?.begin();
     this.#membersChanged();

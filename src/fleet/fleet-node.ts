@@ -31,6 +31,7 @@ import type {
 } from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
+import type { Position } from "../object/replica-copy.js";
 import type { DeferredOutcome, Woken } from "../object/work.js";
 import type { LiveApi, ReadingCall, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { LiveSource } from "../realtime/live-source.js";
@@ -65,7 +66,7 @@ const DOUBTFUL = new Set(["link_broken"]);
 
 /** An operation on an object, as it travels. */
 type Operation =
-  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs" | "args"> & {
+  | (Omit<CallRequest, "object" | "signal" | "waiter" | "timeoutMs" | "args" | "consistency"> & {
       readonly kind: "call";
       /** Encoded: a link's own MessagePack does not keep every key of users' values. */
       readonly args: Uint8Array;
@@ -89,6 +90,8 @@ type Operation =
   /** Which node has it, or would claim it. */
   | { readonly kind: "locate" }
   | { readonly kind: "destroy" }
+  /** How far its owner has committed it, for a copy beside this journal. */
+  | { readonly kind: "position"; readonly journal: string }
   | { readonly kind: "timers" }
   | { readonly kind: "wake" };
 
@@ -183,7 +186,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   }
 
   call(request: CallRequest): Promise<CallReply> {
-    return this.#call(request, []);
+    return request.consistency === "replica" ? this.#callNearby(request) : this.#call(request, []);
   }
 
   /** A call from an object of this node to another, wherever that lives. */
@@ -350,7 +353,9 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     failed: MoonportError | undefined,
   ): Promise<CallReply> {
     if (failed !== undefined && !HARMLESS.has(failed.code)) throw failed;
-    const { object, method, args, caller, callId, timeoutMs, mustRead } = request;
+    const { object, method, args, caller, callId, timeoutMs } = request;
+    // What no copy may answer for being a write is refused where the class is known.
+    const mustRead = request.consistency === "replica" ? true : request.mustRead;
     const operation: Operation = {
       kind: "call",
       method,
@@ -369,6 +374,21 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       asker: request.waiter ?? (request.signal && askerOf(request.signal)),
       here: () => this.#node.callInChain(request, chain),
     });
+  }
+
+  /** Of a reading method: a copy answers that is no older than what its owner had committed when it was asked. */
+  async #callNearby(request: CallRequest): Promise<CallReply> {
+    const { object, method } = request;
+    const isElsewhere = !this.#isHere(object) && this.#places.of(object) !== this.#fleet.node;
+    if (!isElsewhere || !this.#node.isReading(object, method)) return this.#call(request, []);
+    const expiresMs = this.#nowMs() + (request.timeoutMs ?? this.#settings.CALL_TIMEOUT_MS);
+    const asker = request.waiter ?? (request.signal && askerOf(request.signal));
+    const operation: Operation = { kind: "position", journal: this.#fleet.self.journal };
+    const asking = { ...this.#reading<Position | undefined>(object, operation, expiresMs), asker };
+    const position = await this.#ask(asking);
+    const reply = position && (await this.#node.callCopy(request, position));
+    if (position === undefined) this.#node.counters.replicaReads.owner++;
+    return reply ?? this.#call({ ...request, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, []);
   }
 
   #liveSource(): LiveSource {
@@ -431,8 +451,11 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#ask(this.#reading<T>(object, operation));
   }
 
-  #reading<T>(object: ObjectIdentity, operation: Operation): Ask<T> {
-    const expiresMs = this.#nowMs() + this.#settings.CALL_TIMEOUT_MS;
+  #reading<T>(
+    object: ObjectIdentity,
+    operation: Operation,
+    expiresMs = this.#nowMs() + this.#settings.CALL_TIMEOUT_MS,
+  ): Ask<T> {
     const here = (): Promise<T> => this.#do(object, operation, expiresMs) as Promise<T>;
     return { object, operation, expiresMs, hops: 0, isRepeatable: true, here };
   }
@@ -473,6 +496,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         return node.inspect(object).then((inspection) => ({ ...inspection, node: this.#fleet.node }));
       case "locate":
         return this.#locate(object);
+      case "position":
+        return node.position(object, operation.journal);
       case "recover":
         return node.recover(object);
       case "tell_row":

@@ -1,19 +1,22 @@
 /** Journals behind links: a peer's journal as a port, and this node's own served to peers. */
-import { EntryRun } from "../cluster/entry-run.js";
-import type {
-  CoverageNotice,
-  EntryMessage,
-  JournalEntry,
-  PromiseAnswer,
-  PromiseRequest,
-} from "../cluster/journal-rules.js";
+import type { CoverageNotice, EntryMessage, PromiseRequest } from "../cluster/journal-rules.js";
 import { MoonportError } from "../errors.js";
 import type { JournalPort, Payload } from "../journal/contract.js";
 import type { PeerAddress, Peers } from "../links/contract.js";
+import type { World } from "../world/world.js";
+import {
+  answerPromises,
+  PromiseBatches,
+  type PromisesAnswer,
+  type PromisesBody,
+  type PromisingJournal,
+} from "./promise-batches.js";
+import { fromWire, toWire, type WiredPromise } from "./wired-promise.js";
 
 const APPEND = "journal.append";
 const NOTICE = "journal.notice";
 const PROMISE = "journal.promise";
+const PROMISES = "journal.promises";
 
 /** Field by field in a row: a hot object sends thousands a second. */
 type AppendBody = readonly [
@@ -25,26 +28,21 @@ type AppendBody = readonly [
   payload: Uint8Array,
 ];
 
-type WiredPromise =
-  | Exclude<PromiseAnswer<Payload>, { kind: "promised" }>
-  | {
-      readonly kind: "promised";
-      readonly journal: string;
-      readonly epoch: number;
-      readonly tailEpoch: number;
-      readonly base: number;
-      readonly have: number;
-      readonly entries: readonly JournalEntry<Payload>[];
-    };
-
 /** @param addressOf where the node is now; undefined while it is not a member */
 export function remoteJournal(
+  world: Pick<World, "timers">,
   peers: Pick<Peers, "request">,
   node: string,
   addressOf: () => string | undefined,
 ): JournalPort {
   const ask = async (kind: string, body: unknown): Promise<unknown> =>
     peers.request(peerOf(node, addressOf()), kind, body);
+  const promises = new PromiseBatches({
+    world,
+    send: async (body) => (await ask(PROMISES, body)) as PromisesAnswer,
+    sendOne: async (object, { epoch, journal }) =>
+      fromWire((await ask(PROMISE, [object, epoch, journal])) as WiredPromise),
+  });
   return {
     append: (object, { epoch, covered, afterSeq, toSeq, payload }) => {
       const body: AppendBody = [object, epoch, covered, afterSeq, toSeq, payload];
@@ -54,16 +52,19 @@ export function remoteJournal(
       const answer = await ask(NOTICE, [object, notice.epoch, notice.covered]);
       return (answer ?? undefined) as Awaited<ReturnType<JournalPort["notice"]>>;
     },
-    promise: async (object, request) =>
-      fromWire((await ask(PROMISE, [object, request.epoch, request.journal])) as WiredPromise),
+    promise: (object, request) => promises.promise(object, request),
   };
 }
 
-/** @param heard told whose entry is about to be kept */
+/**
+ * @param heard told whose entry is about to be kept
+ * @param answerBytesMax of tails in one answer, but for one that is larger by itself
+ */
 export function serveJournal(
   peers: Peers,
-  journal: JournalPort,
+  journal: JournalPort & PromisingJournal,
   heard: (object: string, session: string) => void,
+  answerBytesMax: number,
 ): void {
   peers.handle(APPEND, (body, from) => {
     const [object, epoch, covered, afterSeq, toSeq, payload] = body as AppendBody;
@@ -81,22 +82,10 @@ export function serveJournal(
     const request: PromiseRequest = { epoch, journal: name };
     return toWire(await journal.promise(object, request));
   });
+  peers.handle(PROMISES, (body) => answerPromises(journal, body as PromisesBody, answerBytesMax));
 }
 
 function peerOf(node: string, address: string | undefined): PeerAddress {
   if (address === undefined) throw MoonportError.of("node_unreachable", `${node} is no member of the fleet now`);
   return { node, address };
-}
-
-function toWire(answer: PromiseAnswer<Payload>): WiredPromise {
-  if (answer.kind !== "promised") return answer;
-  const { kind, journal, epoch, tail } = answer;
-  const { tailEpoch, base, have, entries } = tail;
-  return { kind, journal, epoch, tailEpoch, base, have, entries: [...entries] };
-}
-
-function fromWire(wired: WiredPromise): PromiseAnswer<Payload> {
-  if (wired.kind !== "promised") return wired;
-  const { kind, journal, epoch, tailEpoch, base, have, entries } = wired;
-  return { kind, journal, epoch, tail: { tailEpoch, base, have, entries: EntryRun.of(...entries) } };
 }

@@ -3,6 +3,7 @@ import type {
   CoverageNotice,
   EntryAnswer,
   EntryMessage,
+  JournalEntry,
   NoticeAnswer,
   PromiseAnswer,
   PromiseRequest,
@@ -27,4 +28,18 @@ export interface HeldTail {
   readonly object: string;
   readonly tailEpoch: number;
   readonly have: number;
+}
+
+/** Which entries of one object: those of the line of `epoch`, beyond `afterSeq`, that end at or below `throughSeq`. */
+export interface EntryRange {
+  readonly epoch: number;
+  readonly afterSeq: number;
+  readonly throughSeq: number;
+}
+
+export interface HeldEntries {
+  /** The bucket covers this seq; entries through it are gone. */
+  readonly base: number;
+  /** In order, without a hole; none where the journal has none that go so far. */
+  readonly entries: readonly JournalEntry<Payload>[];
 }

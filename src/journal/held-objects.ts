@@ -32,6 +32,11 @@ export class HeldObjects {
     for (const slot of this.#slots.values()) if (!mayForget(slot.held)) yield slot;
   }
 
+  /** The last heard of first. */
+  withoutEntries(): string[] {
+    return Array.from(this.#idle, ({ object }) => object).reverse();
+  }
+
   add(slot: HeldSlot): void {
     this.#slots.set(slot.object, slot);
     this.#headBytes += headBytesOf(slot);

@@ -32,7 +32,7 @@ import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
 import type { Batch } from "./batch.js";
 import { Cleaner } from "./cleaner.js";
-import type { HeldTail, JournalPort, Payload } from "./contract.js";
+import type { EntryRange, HeldEntries, HeldTail, JournalPort, Payload } from "./contract.js";
 import type { FileLedger } from "./file-ledger.js";
 import { journalFileName } from "./file-names.js";
 import { HeldObjects } from "./held-objects.js";
@@ -40,7 +40,7 @@ import { type HeldSlot, type KeptEntry, type KeptPayload, newSlot } from "./held
 import { openIdentity } from "./identity-file.js";
 import { type CurrentFile, JournalWriter } from "./journal-writer.js";
 import { type OpenedFiles, openFiles } from "./open-files.js";
-import { FilesReader, readTail } from "./read-back.js";
+import { FilesReader, readEntries, readTail } from "./read-back.js";
 import { queueFull, RecordReadings } from "./record-readings.js";
 import { type EntryRecord, frameBytesOf, type StoredPlace } from "./records.js";
 
@@ -117,9 +117,41 @@ export class Journal implements JournalPort {
     return Array.from(this.#objects.withEntries(), tailOf);
   }
 
+  /** Objects that are known and have no entries: the bucket has all that was told of them. The last heard of first. */
+  covered(): string[] {
+    return this.#objects.withoutEntries();
+  }
+
   tailOf(object: string): HeldTail | undefined {
     const slot = this.#objects.get(object);
     return slot === undefined || mayForget(slot.held) ? undefined : tailOf(slot);
+  }
+
+  /** Of the entries of the object, on the disk. */
+  tailBytes(object: string): number {
+    const slot = this.#objects.get(object);
+    if (slot === undefined || mayForget(slot.held)) return 0;
+    return [...slot.held.entries].reduce((bytes, { payload }) => bytes + payload.frameBytes, 0);
+  }
+
+  /**
+   * Entries for a reader beside the protocol, who knows from the owner of that epoch through which seq all is released: nothing
+   * is promised, and what is still on its way to the disk counts too.
+   * @returns undefined where what it holds of the object is of another line
+   * @throws MoonportError `journal_corrupt`, `storage_*`, `node_stopping`
+   */
+  async entries(object: string, { epoch, afterSeq, throughSeq }: EntryRange): Promise<HeldEntries | undefined> {
+    this.#assertOpen();
+    const held = this.#objects.get(object)?.held;
+    if (held === undefined || held.tailEpoch !== epoch) return undefined;
+    const wanted: KeptEntry[] = [];
+    for (const entry of held.entries.droppedThrough(afterSeq)) {
+      if (entry.toSeq > throughSeq) break;
+      wanted.push(entry);
+    }
+    const { world, folder } = this.#options;
+    const reader = new FilesReader(world, folder, this.id);
+    return { base: held.base, entries: await readEntries(world, reader, wanted) };
   }
 
   async append(object: string, message: EntryMessage<Payload>): Promise<EntryAnswer> {

@@ -64,31 +64,45 @@ export class FilesReader {
   }
 }
 
-/**
- * All entries of a tail with their bytes. The files are opened before it first gives way, so that what is covered, copied
- * or deleted from then on is read where it was.
- */
+/** All entries of a tail with their bytes, as {@link readEntries}. They are durable. */
 export async function readTail(
   world: World,
   reader: FilesReader,
   entries: EntryRun<KeptEntry>,
 ): Promise<EntryRun<JournalEntry<Payload>>> {
+  const kept = [...entries];
+  for (const { payload } of kept) assert(payload.at.kind === "stored", "a tail is read when it is durable");
+  let run = EntryRun.of<JournalEntry<Payload>>();
+  for (const entry of await readEntries(world, reader, kept)) run = run.appended(entry);
+  return run;
+}
+
+/**
+ * Entries with their bytes. The files are opened before it first gives way, and what is still to be written is copied, so that
+ * what is covered, copied or deleted from then on is read where it was.
+ */
+export async function readEntries(
+  world: World,
+  reader: FilesReader,
+  entries: readonly KeptEntry[],
+): Promise<readonly JournalEntry<Payload>[]> {
   try {
-    const places = [...entries].map(({ afterSeq, toSeq, payload: { at } }) => {
-      assert(at.kind === "stored", "a tail is read when it is durable");
+    const places = entries.map(({ afterSeq, toSeq, payload: { at } }) => {
+      if (at.kind === "waiting") return { afterSeq, toSeq, at: { kind: at.kind, bytes: new Uint8Array(at.bytes) } };
       reader.open(at.file);
       return { afterSeq, toSeq, at };
     });
-    let run = EntryRun.of<JournalEntry<Payload>>();
+    const read: JournalEntry<Payload>[] = [];
     let bytes = 0;
     for (const { afterSeq, toSeq, at } of places) {
-      run = run.appended({ afterSeq, toSeq, payload: reader.entry(at).payload });
-      bytes += at.frameBytes;
+      const payload = at.kind === "waiting" ? at.bytes : reader.entry(at).payload;
+      read.push({ afterSeq, toSeq, payload });
+      bytes += payload.length;
       if (bytes < STEP_BYTES) continue;
       bytes = 0;
       await yieldTurn(world);
     }
-    return run;
+    return read;
   } finally {
     reader.close();
   }

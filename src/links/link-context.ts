@@ -15,6 +15,8 @@ export interface LinkContext {
   readonly fleet: string;
   readonly version: string;
   readonly protocols: ProtocolRange;
+  /** A link to another node stood and broke. */
+  readonly lost: () => void;
 }
 
 /** Of one link: streams may last, and must leave room for requests. */

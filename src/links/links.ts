@@ -40,6 +40,8 @@ export interface LinksOptions {
   readonly version: string;
   /** Default: those of this release. */
   readonly protocols?: ProtocolRange;
+  /** Told of each link to another node that stood and broke. */
+  readonly lost?: () => void;
 }
 
 /** Channels that have proved nothing yet; one more takes the place of the one that has had most time. */
@@ -62,9 +64,9 @@ export class Links implements Peers {
   readonly #strangers = new Set<Acceptance>();
   #state: State = { kind: "new" };
 
-  constructor({ world, protocols = PROTOCOLS, ...rest }: LinksOptions) {
+  constructor({ world, protocols = PROTOCOLS, lost = () => {}, ...rest }: LinksOptions) {
     assert(rest.secret !== "" && rest.fleet !== "", "a fleet has a name and a secret");
-    this.#context = { ...rest, world, protocols, deadlines: new Deadlines(world) };
+    this.#context = { ...rest, world, protocols, lost, deadlines: new Deadlines(world) };
   }
 
   /** Asked of others and not answered yet. */

@@ -198,6 +198,7 @@ export class OutgoingLink {
     if (hasLasted) this.#state = IDLE;
     else this.#pause(MoonportError.of("node_unreachable", `the link to ${this.#to.node} broke just now: ${why}`));
     this.#underWay.failAll(this.#broken(why));
+    this.#context.lost();
     if (this.#state.kind === "idle") this.#forget();
   }
 

@@ -1,16 +1,19 @@
 /**
- * The real network: WebSockets on a port of their own, `ws://host:port/v1/link`, subprotocol `moonport.link.v1`.
+ * The real network: WebSockets on a port of their own, `ws://host:port/v1/link`, subprotocol `moonport.link.v1`; `wss:` where
+ * the fleet has certificates, and then nothing else.
  *
  * Nothing here knows who is who: until a channel is trusted it may bring a few kilobytes, and connections that never become
  * channels are cut by the HTTP server's own time-outs. Small messages leave at once (`ws` sets TCP_NODELAY).
  */
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerOptions } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { WebSocket, WebSocketServer } from "ws";
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import { type Channel, type ChannelEvents, type Listening, type Network, STRANGER_BYTES_MAX } from "./contract.js";
+import { type LinkTls, tlsOptions } from "./link-tls.js";
 
 export interface WsNetworkOptions {
   /** Where to listen. */
@@ -19,8 +22,10 @@ export interface WsNetworkOptions {
   readonly port: number;
   /** By what host others reach this node; default `host`. */
   readonly advertisedHost?: string;
-  /** By what whole address, `ws://host:port`, where another port leads here; wins over the host. */
+  /** By what whole address, `ws://host:port` or `wss://host:port`, where another port leads here; wins over the host. */
   readonly advertisedAddress?: string;
+  /** Without it links are not encrypted. */
+  readonly tls?: LinkTls;
   readonly settings: Settings;
 }
 
@@ -48,6 +53,9 @@ export class WsNetwork implements Network {
         const why = cause instanceof Error ? cause.message : String(cause);
         reject(MoonportError.of("node_unreachable", `${address} cannot be reached: ${why}`, { cause }));
       };
+      if (address.startsWith(`${this.#scheme === "ws" ? "wss" : "ws"}://`)) {
+        return unreachable(`this node's links are ${this.#scheme}: and that one's are not`);
+      }
       let ws: WebSocket;
       try {
         ws = new WebSocket(address + PATH, PROTOCOL, this.#clientOptions(timeoutMs));
@@ -73,15 +81,21 @@ export class WsNetwork implements Network {
       server.listen({ host, port }, resolve);
     });
     const { port: bound } = server.address() as AddressInfo;
-    const reachedAt = `ws://${advertisedHost.includes(":") ? `[${advertisedHost}]` : advertisedHost}:${bound}`;
+    const reachedAt = `${this.#scheme}://${advertisedHost.includes(":") ? `[${advertisedHost}]` : advertisedHost}:${bound}`;
     return {
       address: advertisedAddress ?? reachedAt,
       close: () => closed(server),
     };
   }
 
+  get #scheme(): "ws" | "wss" {
+    return this.#options.tls === undefined ? "ws" : "wss";
+  }
+
   #clientOptions(timeoutMs: number): WebSocket.ClientOptions {
+    const { tls } = this.#options;
     return {
+      ...(tls && tlsOptions(tls)),
       handshakeTimeout: timeoutMs,
       perMessageDeflate: false,
       maxPayload: this.#options.settings.LINK_MESSAGE_BYTES_MAX,
@@ -102,15 +116,15 @@ export class WsNetwork implements Network {
       handleProtocols: () => PROTOCOL,
       closeTimeout: CLOSE_ANSWER_MS,
     } as ConstructorParameters<typeof WebSocketServer>[0]);
-    const server = createServer(
-      {
-        maxHeaderSize: HEADER_BYTES_MAX,
-        headersTimeout: LINK_CONNECT_MS,
-        requestTimeout: LINK_CONNECT_MS,
-        connectionsCheckingInterval: Math.min(1_000, LINK_CONNECT_MS),
-      },
-      (_request, response) => response.writeHead(426, { connection: "close" }).end("this port is for other nodes\n"),
-    );
+    const server = this.#httpServer({
+      maxHeaderSize: HEADER_BYTES_MAX,
+      headersTimeout: LINK_CONNECT_MS,
+      requestTimeout: LINK_CONNECT_MS,
+      connectionsCheckingInterval: Math.min(1_000, LINK_CONNECT_MS),
+    });
+    server.on("request", (_request, response) => {
+      response.writeHead(426, { connection: "close" }).end("this port is for other nodes\n");
+    });
     server.maxConnections = CONNECTIONS_MAX;
     server.on("upgrade", (request, socket, head) => {
       socket.on("error", ignore);
@@ -120,6 +134,13 @@ export class WsNetwork implements Network {
       });
     });
     return server;
+  }
+
+  #httpServer(bounds: ServerOptions): Server {
+    const { tls, settings } = this.#options;
+    if (tls === undefined) return createServer(bounds);
+    const { LINK_CONNECT_MS: handshakeTimeout } = settings;
+    return createTlsServer({ ...bounds, ...tlsOptions(tls), requestCert: true, handshakeTimeout });
   }
 }
 

@@ -15,6 +15,9 @@ export interface NodeGauges {
   readonly gateReplies: number;
   readonly residents: number;
   readonly openFiles: number;
+  /** Of other nodes' objects. */
+  readonly copies: number;
+  readonly copyBytes: number;
   readonly subscriptions: number;
   readonly watchedObjects: number;
   /** Rows that are not told to their directory yet. */

@@ -28,6 +28,8 @@ export class NodeCounters {
   residenciesBroken = 0;
   /** Rows told to directories and dropped, batches that failed, rows that could not be derived. */
   readonly directory = { told: 0, dropped: 0, failures: 0, derivationsFailed: 0 };
+  /** Calls that a copy might have answered, by who did. */
+  readonly replicaReads = { copy: 0, owner: 0 };
   readonly delay = new DelayCounters();
 
   landed(carried: keyof NodeCounters["flights"], bytes: number, sinceCommitMs: number): void {

@@ -93,6 +93,13 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_residents: ({ node }) => one(node.residents),
   moonport_open_files: ({ node }) => one(node.openFiles),
 
+  moonport_replica_reads_total: ({ counters: { replicaReads } }) => [
+    { labels: { from: "copy" }, value: replicaReads.copy },
+    { labels: { from: "owner" }, value: replicaReads.owner },
+  ],
+  moonport_copies: ({ node }) => one(node.copies),
+  moonport_copy_bytes: ({ node }) => one(node.copyBytes),
+
   moonport_subscriptions: ({ node }) => one(node.subscriptions),
   moonport_watched_objects: ({ node }) => one(node.watchedObjects),
   moonport_sockets: ({ doors }) => one(doors.sockets),

@@ -69,7 +69,7 @@ export const METRICS = {
   moonport_directory_lag_seconds: gauge("Since the oldest of those landed; 0 when none waits."),
   moonport_directory_rows_told_total: counter("Directory rows that were told."),
   moonport_directory_rows_dropped_total: counter(
-    "Directory rows that found DIRECTORY_QUEUE_MAX others waiting. Each is told when its object next changes it or wakes.",
+    "Directory rows that found DIRECTORY_QUEUE_MAX others waiting. Each is asked for again when there is room.",
   ),
   moonport_directory_failures_total: counter("Batches of rows that a directory did not take. Each is tried again."),
   moonport_directory_derivations_failed_total: counter(
@@ -107,6 +107,13 @@ export const METRICS = {
 
   moonport_residents: gauge("Objects in memory."),
   moonport_open_files: gauge("Of those, how many have their file open."),
+
+  moonport_replica_reads_total: counter(
+    "Calls of another node's objects that a copy might answer, by who did: this node's copy, or the owner.",
+    "from",
+  ),
+  moonport_copies: gauge("Copies of other nodes' objects."),
+  moonport_copy_bytes: gauge("Their files, bytes."),
 
   moonport_subscriptions: gauge("Subscriptions and live views."),
   moonport_watched_objects: gauge("Objects that have any."),

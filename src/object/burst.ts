@@ -454,6 +454,7 @@ export class Burst {
     // A failed call leaves pages that are dirty though unchanged: committed, they would stand in the WAL and no flight take them.
     if (this.#seqs === 0) database.rollback();
     else {
+      if (this.#ends) this.#open.noteEnd();
       this.#open.writeRecords();
       database.commit();
     }

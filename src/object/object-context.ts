@@ -30,7 +30,8 @@ export interface FindAsker {
 }
 
 export interface RowListener {
-  stands(object: ObjectIdentity, epoch: number, standing: RowStanding): void;
+  /** @param isFound it stood so when the file was opened: it may have been told before */
+  stands(object: ObjectIdentity, epoch: number, standing: RowStanding, isFound: boolean): void;
   /** The object was destroyed at `seq`. */
   gone(object: ObjectIdentity, epoch: number, seq: number): void;
 }

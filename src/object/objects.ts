@@ -8,12 +8,14 @@
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
-import { type Manifest, ownershipOf } from "../shipping/manifest.js";
+import { hasContent, type Manifest, ownershipOf } from "../shipping/manifest.js";
+import type { StoredMessage } from "../store/outbox.js";
 import type { PlainValue } from "../values.js";
 import { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
+import type { Position } from "./replica-copy.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
 import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply, type Woken } from "./work.js";
 
@@ -76,6 +78,31 @@ export class Objects {
     // Another owner may have written since: that nothing is there is told under a valid session only (E4).
     if (!exists && !this.#context.fleet.isValid()) throw fenced();
     return exists;
+  }
+
+  /**
+   * How far the object is committed now, for a node that would read it from a copy: told when all of that has landed, and while the
+   * session is valid, as a read of it would be (G1, E4).
+   * @param journal of the node that asks
+   * @returns undefined where a call has to find out: it has no content, is not this session's, or the bucket lags behind and that
+   * journal is none of its set
+   * @throws MoonportError `not_durable_yet`, `node_fenced`
+   */
+  async position(object: ObjectIdentity, journal: string): Promise<Omit<Position, "version"> | undefined> {
+    await this.#residents.get(object.id)?.settled();
+    const resident = this.#residents.get(object.id);
+    const claim = this.#context.claims.held(object);
+    if (claim === undefined || resident?.isChanging === true) return undefined;
+    const open = resident?.openFile;
+    // While its file is closed the bucket has all of it.
+    const seq = open?.committedSeq ?? claim.manifest.seq;
+    const isWritten = open === undefined ? hasContent(claim.manifest) : !open.isUnwritten;
+    const { epoch } = claim.manifest;
+    await resident?.landed();
+    if (!this.#context.fleet.isValid()) throw fenced();
+    const covered = claim.manifest.seq >= seq;
+    const isReachable = covered || ownershipOf(claim.manifest).set.some((member) => member.journal === journal);
+    return isWritten && isReachable ? { epoch, seq, covered } : undefined;
   }
 
   /** Undefined while its file is not open. */
@@ -146,8 +173,17 @@ export class Objects {
     return (await reply.promise).value as PlainValue & Woken;
   }
 
+  /** The first messages of an object's outbox, of one that was destroyed and waits for them too. @throws MoonportError */
+  async messages(object: ObjectIdentity, limit: number): Promise<readonly StoredMessage[]> {
+    const last = await this.#residents.get(object.id)?.lastMessages(limit);
+    if (last !== undefined) return last;
+    if (!(await this.exists(object))) return [];
+    return this.read(object, (open) => open.tables.outbox.read(0, limit));
+  }
+
   /** Messages of these numbers leave the object's outbox; resolves when that is durable. @throws MoonportError */
   async messagesSent(object: ObjectIdentity, numbers: readonly number[]): Promise<void> {
+    if (this.#residents.get(object.id)?.lastMessagesLeft(numbers)) return;
     const reply = deferred<Reply>();
     this.#admit(object).submit({ kind: "sent", numbers, resolve: reply.resolve, reject: reply.reject });
     await reply.promise;

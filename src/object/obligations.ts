@@ -1,6 +1,7 @@
 /**
  * What an object owes to the outside when its writes are durable: the time at which its next timer is due, told to its delay
- * shard, and the messages in its outbox. Here is what an open object tells of it; who keeps the promises is src/delay.
+ * shard, the messages in its outbox, and its row, told to its class's directory. Here is what an open object tells of it; who
+ * keeps the promises is src/delay, of rows together with src/directory.
  */
 import type { ObjectIdentity } from "../identity.js";
 
@@ -15,15 +16,24 @@ export interface OwedMark {
   readonly isToldToShard: boolean;
 }
 
+/** What is about to be named. */
+export interface ObligingWrites {
+  /** Undefined: of timers and messages only what is owed from before. */
+  readonly mark: OwedMark | undefined;
+  /** Whether the object's row in its directory becomes another one. */
+  readonly changesRow: boolean;
+}
+
 export interface Obligations {
   /** An object's file was opened: what it says is durable. Nobody may know of it yet. */
   opened(object: ObjectIdentity, epoch: number, mark: OwedMark): void;
   /**
    * The bucket is about to be told of writes that oblige: undefined when it may be now, else when the object stands in the
-   * session's owing list (W1).
-   * @param mark undefined: only if something of before is still owed
+   * session's owing list (W1). It stands there at least until the bucket is known to have been told.
    */
-  listed(object: ObjectIdentity, epoch: number, mark: OwedMark | undefined): Promise<void> | undefined;
+  listed(object: ObjectIdentity, epoch: number, writes: ObligingWrites): Promise<void> | undefined;
+  /** The bucket names all that `listed` was asked about. */
+  named(object: ObjectIdentity): void;
   /** What the mark says is durable, and may be told (G1). */
   landed(object: ObjectIdentity, epoch: number, mark: OwedMark): void;
 }

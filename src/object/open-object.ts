@@ -59,8 +59,8 @@ export class OpenObject {
   #unlandedEvents: EmittedEvent[] = [];
   /** What commits that are not durable yet oblige to, in their order. */
   #owed: OwedMark[] = [];
-  /** The last of all marks; undefined as long as it owed nothing in this opening. */
-  #lastOwed: OwedMark | undefined;
+  /** Whether it has owed anything in this opening: whoever keeps its promises is asked before the bucket names more. */
+  #mayOwe = false;
 
   /**
    * Claims the object, brings its file to the manifest's position and opens it.
@@ -116,7 +116,7 @@ export class OpenObject {
   /** Whatever an earlier residency left undone: nobody may know of it. */
   #takeUpOwed(): void {
     const mark = this.#owedNow(false);
-    if (mark.nextDueMs !== undefined || mark.messagesThrough > 0) this.#lastOwed = mark;
+    this.#mayOwe = mark.nextDueMs !== undefined || mark.messagesThrough > 0;
     this.#context.obligations.opened(this.object, this.claim.manifest.epoch, mark);
   }
 
@@ -124,16 +124,20 @@ export class OpenObject {
     const { timers, outbox } = this.tables;
     return {
       seq: this.#committedSeq,
-      nextDueMs: timers.nextDueMs(),
+      nextDueMs: this.isDestroyed ? undefined : timers.nextDueMs(),
       messagesThrough: outbox.last,
       isToldToShard,
     };
   }
 
   /** W1: before the bucket names what obliges, the object stands in the owing list. */
-  readonly #listed = (): Promise<void> | undefined => {
-    if (this.#lastOwed === undefined) return undefined;
-    return this.#context.obligations.listed(this.object, this.claim.manifest.epoch, this.#owed.at(-1));
+  readonly #listed = ({ carried }: ObjectLoad): Promise<void> | undefined => {
+    const endsRow = carried === "tombstone" && this.tables.directoryRow.standing() !== undefined;
+    const changesRow = endsRow || this.hasUnlandedRow;
+    this.#mayOwe ||= changesRow;
+    if (!this.#mayOwe) return undefined;
+    const { obligations } = this.#context;
+    return obligations.listed(this.object, this.claim.manifest.epoch, { mark: this.#owed.at(-1), changesRow });
   };
 
   /** This node is alone: the bucket releases. */
@@ -229,7 +233,7 @@ export class OpenObject {
   /** Tells how the row stands; what has not landed is told when it has. */
   tellRow(): void {
     const standing = this.hasUnlandedRow ? undefined : this.tables.directoryRow.standing();
-    if (standing !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, standing);
+    if (standing !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, standing, true);
   }
 
   #keepRow(): void {
@@ -244,14 +248,31 @@ export class OpenObject {
 
   #noteOwed(toldNextDue: boolean): void {
     this.tables.owingChange.take();
-    const mark = this.#owedNow(toldNextDue);
-    this.#lastOwed = mark;
-    this.#owed.push(mark);
+    this.#mayOwe = true;
+    this.#owed.push(this.#owedNow(toldNextDue));
+  }
+
+  /** In the transaction that destroys the object: messages that have not left make it stay until they have. */
+  noteEnd(): void {
+    const { outbox, meta } = this.tables;
+    if (outbox.last > 0) meta.set("destroyed_ms", Math.floor(this.#context.world.clock.wallMs()));
+  }
+
+  /** Whether it was destroyed, and is here for its messages alone. */
+  get isDestroyed(): boolean {
+    return (this.tables.meta.get("destroyed_ms") ?? 0) > 0;
   }
 
   /** The transaction just committed destroyed the object. */
   end(): void {
     this.cargo.endAt(this.#committedSeq, this.tables.events.last);
+  }
+
+  /** The last message of an object that was destroyed before has left. */
+  endAfterMessages(): void {
+    this.#committedSeq++;
+    this.end();
+    this.shipper.committed();
   }
 
   /** What a call of this id replied, if it ran. @throws MoonportError `id_conflict`, `id_expired` */
@@ -329,7 +350,7 @@ export class OpenObject {
     const isOpen = this.#unlandedRows.findIndex((row) => row.seq > seq);
     const landed = this.#unlandedRows.splice(0, isOpen < 0 ? this.#unlandedRows.length : isOpen);
     const last = landed.at(-1);
-    if (last !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, last);
+    if (last !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, last, false);
   }
 
   /** Of what is durable now only the last mark counts. */
@@ -344,6 +365,7 @@ export class OpenObject {
 
   /** The bucket has it. */
   #landed({ carried }: ObjectLoad): void {
+    if (this.#mayOwe) this.#context.obligations.named(this.object);
     this.#events.landed(this, carried);
   }
 

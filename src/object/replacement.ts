@@ -43,6 +43,8 @@ export function adapt(context: ObjectContext, path: string, place: Place): reado
     // Those of then were followed by others, which are undone: between the two there would be a gap that nobody is told of.
     tables.events.startAfter(eventLast);
     tables.directoryRow.standsAt(place.seq);
+    // Of a past in which it had been destroyed, it is what it was then.
+    if (tables.meta.get("destroyed_ms") !== undefined) tables.meta.set("destroyed_ms", 0);
     if (place.timers === "drop") tables.timers.clear();
     if (place.as.kind === "fork") {
       tables.outbox.clear();

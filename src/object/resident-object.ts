@@ -11,9 +11,10 @@
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
+import type { StoredMessage } from "../store/outbox.js";
 import type { Deadlines } from "../world/deadlines.js";
-import { deferred } from "../world/deferred.js";
-import { yieldTurn } from "../world/world.js";
+import { type Deferred, deferred } from "../world/deferred.js";
+import { sleep, yieldTurn } from "../world/world.js";
 import { Asking } from "./asking.js";
 import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
 import type { FileHolder } from "./file-pool.js";
@@ -33,10 +34,10 @@ import {
 
 type State =
   | { readonly kind: "closed" }
-  | { readonly kind: "opening"; readonly done: Promise<OpenObject> }
+  | { readonly kind: "opening"; readonly opened: Promise<void>; readonly done: Promise<OpenObject> }
   | { readonly kind: "open"; readonly open: OpenObject }
-  /** A tombstone is on its way: nothing runs until it has landed. */
-  | { readonly kind: "ending"; readonly open: OpenObject }
+  /** Destroyed: its last messages leave, then its tombstone lands. Nothing runs until then. */
+  | { readonly kind: "ending"; readonly open: OpenObject; readonly ended: Deferred<void>; readonly left: Set<number> }
   /** What was committed still ships; then the file is thrown away. */
   | { readonly kind: "breaking"; readonly done: Promise<void> }
   /** Other content takes its place: nothing else runs. The file is absent where it could not be opened, or is closed by now. */
@@ -120,13 +121,42 @@ export class ResidentObject implements FileHolder {
   /** Resolves when that is over; at once where it is not so. @throws MoonportError `not_durable_yet` */
   async settled(): Promise<void> {
     const state = this.#state;
-    if (state.kind === "ending") await this.#throughReadGate(state.open);
+    if (state.kind === "ending") await this.#endReached(state.open, state.ended.promise);
     else if (state.kind === "breaking" || state.kind === "replacing") await state.done;
+  }
+
+  /** Resolves when everything that is committed now is durable. @throws MoonportError `not_durable_yet` */
+  landed(): Promise<void> | undefined {
+    return this.#state.kind === "open" ? this.#throughReadGate(this.#state.open) : undefined;
   }
 
   /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
   isAwakeAs(lua: LuaClass): boolean {
     return this.#state.kind === "open" && this.#awakeAs === lua.version;
+  }
+
+  /**
+   * Messages that have not left an object that was destroyed, in their order; undefined of any other, which is asked by a read.
+   * @throws MoonportError when its file does not open
+   */
+  async lastMessages(limit: number): Promise<readonly StoredMessage[] | undefined> {
+    if (this.#state.kind === "opening") await this.#state.opened;
+    if (this.#state.kind !== "ending") return undefined;
+    const { open, left } = this.#state;
+    return open.tables.outbox
+      .read(0, limit + left.size)
+      .filter(({ number }) => !left.has(number))
+      .slice(0, limit);
+  }
+
+  /** They have left an object that was destroyed: its file changes no more. @returns false when it is no such object */
+  lastMessagesLeft(numbers: readonly number[]): boolean {
+    if (this.#state.kind !== "ending") return false;
+    const { open, left } = this.#state;
+    const isLast = left.size < open.tables.outbox.count;
+    for (const number of numbers) left.add(number);
+    if (isLast && left.size >= open.tables.outbox.count) open.endAfterMessages();
+    return true;
   }
 
   /** Puts work into the mailbox. @throws MoonportError `mailbox_full` */
@@ -411,10 +441,7 @@ export class ResidentObject implements FileHolder {
       case "opening":
         return this.#state.done;
       case "ending":
-        return this.#state.open.shipper.drain().then(
-          () => this.#opened(),
-          (cause: Error) => Promise.reject(notDurableYet(this.object.id, cause)),
-        );
+        return this.#endReached(this.#state.open, this.#state.ended.promise).then(() => this.#opened());
       case "breaking":
       case "replacing":
         return this.#state.done.then(() => this.#opened());
@@ -424,17 +451,27 @@ export class ResidentObject implements FileHolder {
   }
 
   #open(): Promise<OpenObject> {
-    const done = this.#openFile();
-    this.#state = { kind: "opening", done };
-    done.then(
+    const opening = this.#openFile();
+    const done = opening.then(
       (open) => {
+        if (open.isDestroyed) {
+          this.#endWith(open);
+          return this.#opened();
+        }
         this.#state = { kind: "open", open };
+        return open;
       },
-      () => {
+      (error) => {
         this.#state = CLOSED;
         this.#context.files.release(this);
+        throw error;
       },
     );
+    const opened = opening.then(
+      () => {},
+      () => {},
+    );
+    this.#state = { kind: "opening", opened, done };
     return done;
   }
 
@@ -456,16 +493,29 @@ export class ResidentObject implements FileHolder {
   }
 
   #closeNow(open: OpenObject, cause: MoonportError): void {
+    if (this.#state.kind === "ending") this.#state.ended.resolve();
     this.#state = CLOSED;
     open.close(cause);
     this.#context.files.release(this);
   }
 
-  /** The object was destroyed in the transaction just committed: its last flight carries the tombstone. */
+  /** The object was destroyed: its last flight carries the tombstone, once the messages that it has sent have left. */
   #endWith(open: OpenObject): void {
-    this.#state = { kind: "ending", open };
+    this.#state = { kind: "ending", open, ended: deferred(), left: new Set() };
     this.#awakeAs = undefined;
-    open.end();
+    if (!open.isDestroyed) open.end();
+    else if (open.tables.outbox.count === 0) open.endAfterMessages();
+  }
+
+  /** Resolves when nothing of it is left. @throws MoonportError `not_durable_yet` when that takes too long */
+  async #endReached(open: OpenObject, ended: Promise<void>): Promise<void> {
+    const { world, settings } = this.#context;
+    await this.#throughReadGate(open);
+    const over = new AbortController();
+    const late = sleep(world, settings.OBJECT_ACK_GATE_MS, over.signal).then(() => {
+      if (!over.signal.aborted) throw notDurableYet(this.object.id, undefined);
+    });
+    await Promise.race([ended, late]).finally(() => over.abort());
   }
 
   #hasEnded(open: OpenObject): void {

@@ -232,7 +232,7 @@ export const SETTINGS = {
     100_000,
     1,
     10_000_000,
-    "Rows of a node that may wait to be told to directories; one more is dropped, and told when its object next changes it or wakes.",
+    "Rows of a node that may wait to be told to directories; one more is dropped, and asked for again when there is room.",
   ),
   DIRECTORY_BACKOFF_MAX_MS: wait(
     10_000,
@@ -505,6 +505,19 @@ export const SETTINGS = {
     "Objects that a journal knows; beyond it forgets those that it holds no entries of, and asks the bucket when it hears of them again.",
   ),
   CLAIM_MS: wait(10_000, 10, 600_000, "How long a claim may wait for promises before it fails with replicas_missing."),
+  REPLICA_COPIES_MAX: count(
+    128,
+    0,
+    100_000,
+    "Copies of other nodes' objects that a node keeps for calls that may read from one; the longest unread go first. Each has a file open.",
+  ),
+  REPLICA_BYTES_MAX: size(GIB, 0, 1024 * GIB, "The files of those copies together; the longest unread go first."),
+  REPLICA_WAIT_MS: wait(
+    250,
+    0,
+    600_000,
+    "How long a call that may read from a copy waits for it to have what the owner has landed; then the owner answers.",
+  ),
   HANDOFF_CONCURRENCY: count(
     32,
     1,
@@ -512,6 +525,18 @@ export const SETTINGS = {
     "Objects that a node hands over to others at once, when one joins or the node itself leaves.",
   ),
   TAKEOVER_CONCURRENCY: count(64, 1, 4_096, "Objects of a dead session that a node takes over at once."),
+  TAKEOVER_BATCH: count(
+    512,
+    1,
+    4_096,
+    "As TAKEOVER_CONCURRENCY with the embedded bucket, where what they all ask of it travels and commits together.",
+  ),
+  TAKEOVER_AHEAD_MAX: count(
+    100_000,
+    0,
+    10_000_000,
+    "Objects of a dead session without writes of which the embedded bucket lacks anything that a node claims before they are called.",
+  ),
   LINK_REQUEST_MS: wait(5_000, 10, 600_000, "How long a node waits for another node's answer."),
   LINK_CONNECT_MS: wait(2_000, 10, 600_000, "How long a link to another node may take to be made."),
   LINK_HEARTBEAT_MS: wait(

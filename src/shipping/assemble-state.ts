@@ -25,6 +25,8 @@ export interface AssembledState {
   readonly position: Position;
   /** Wall clock when the last flight in it was cut, milliseconds; unknown of flights from before that was kept. */
   readonly cutMs: number | undefined;
+  /** The limit lies within a merged segment, which ends at this seq: states between it and `position` were there. */
+  readonly mergedToSeq: number | undefined;
 }
 
 export interface StateSource {
@@ -72,7 +74,12 @@ export async function assembleWithin(
       return undefined;
     }
     const position = positionAfter(manifest, last, next, assembler.identity);
-    return { ledger: assembler.finish(position), position, cutMs: last === undefined ? snapshot?.cutMs : last.cutMs };
+    return {
+      ledger: assembler.finish(position),
+      position,
+      cutMs: last === undefined ? snapshot?.cutMs : last.cutMs,
+      mergedToSeq: next?.isMerged ? next.toSeq : undefined,
+    };
   } catch (error) {
     assembler.abort();
     throw error;
@@ -130,7 +137,7 @@ function positionAfter(
   return { seq: snapshot.seq, identity: next.identityBefore, pages: snapshot.bytes / pageSize, pageSize };
 }
 
-async function* bodiesOf(
+export async function* bodiesOf(
   { bucket, keys, manifest }: StateSource,
   segments: readonly SegmentEntry[],
 ): AsyncGenerator<{ readonly value: Uint8Array }> {

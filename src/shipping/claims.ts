@@ -6,7 +6,7 @@
  * forgotten one is read again and recognised by the session that wrote it.
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
-import type { Bucket, BucketObject, Version } from "../bucket/bucket.js";
+import type { Bucket, Version } from "../bucket/bucket.js";
 import { changeSet, claim, releaseClean, standing, takeOver } from "../cluster/ownership.js";
 import { answersNeeded } from "../cluster/quorum.js";
 import { assert, MoonportError } from "../errors.js";
@@ -75,12 +75,18 @@ type ClaimSettings = Pick<
   | "NODE_CLAIMS_BYTES_MAX"
   | "CLAIM_MS"
   | "TAKEOVER_CONCURRENCY"
+  | "TAKEOVER_BATCH"
 >;
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
 const RACES_MAX = 3;
-/** Peeks remembered for the claim that follows. */
+/** Peeks remembered for the claim that follows, beside those of a takeover. */
 const PEEKED_MAX = 256;
+
+interface Peeked {
+  readonly manifest: Manifest;
+  readonly version: Version;
+}
 
 export interface ClaimHooks {
   /** Told of each object that is forgotten: it is not served as before. */
@@ -101,7 +107,7 @@ export class Claims {
   /** Sets of journals that are changed while nobody uses the object. */
   readonly #renewing = new Map<string, Promise<void>>();
   readonly #claiming = new Map<string, Promise<Claim>>();
-  readonly #peeked = new Map<string, BucketObject>();
+  readonly #peeked = new Map<string, Peeked>();
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
@@ -177,10 +183,15 @@ export class Claims {
   async peek(object: ObjectIdentity): Promise<Manifest | undefined> {
     const known = this.#held.get(object.id);
     if (known !== undefined) return known.manifest;
-    const found = await this.#bucket.get(new ObjectKeys(object).manifest);
-    if (this.#peeked.size >= PEEKED_MAX) this.#peeked.clear();
-    if (found !== undefined) this.#peeked.set(object.id, found);
-    return found && decodeManifest(object.id, found.bytes);
+    const found = await this.#read(object);
+    if (found === undefined) return undefined;
+    this.#peeked.delete(object.id);
+    this.#peeked.set(object.id, found);
+    for (const [oldest] of this.#peeked) {
+      if (this.#peeked.size <= PEEKED_MAX + this.#settings.TAKEOVER_BATCH) break;
+      this.#peeked.delete(oldest);
+    }
+    return found.manifest;
   }
 
   /**
@@ -286,12 +297,10 @@ export class Claims {
   }
 
   async #tryClaim(object: ObjectIdentity, acceptLoss: boolean): Promise<Claim | undefined> {
-    const keys = new ObjectKeys(object);
     const { session } = this.#fleet;
-    const found = this.#takePeeked(object) ?? (await this.#bucket.get(keys.manifest));
-    const before = found && decodeManifest(object.id, found.bytes);
+    const found = this.#takePeeked(object) ?? (await this.#read(object));
     const replicas = this.#fleet.replicasFor(object);
-    if (found === undefined || before === undefined) {
+    if (found === undefined) {
       const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
       const claimed = await this.#write(object, first, undefined);
       // Nobody can have left anything under a key that was never written.
@@ -300,6 +309,7 @@ export class Claims {
       }
       return claimed;
     }
+    const before = found.manifest;
     if (this.#isServedHere(object, before)) return new Claim(object, before, found.version);
     await this.#refuseLiveOwner(object, before);
     const needed = answersNeeded(ownershipOf(before).quorum);
@@ -383,10 +393,15 @@ export class Claims {
    * A claim mostly follows a peek. One that is out of date loses its compare-and-swap and reads again; but one that names
    * this session would be adopted without any, so only a fresh reading may.
    */
-  #takePeeked(object: ObjectIdentity): BucketObject | undefined {
+  #takePeeked(object: ObjectIdentity): Peeked | undefined {
     const peeked = this.#peeked.get(object.id);
     this.#peeked.delete(object.id);
-    return peeked && decodeManifest(object.id, peeked.bytes).owner !== this.#fleet.session ? peeked : undefined;
+    return peeked?.manifest.owner === this.#fleet.session ? undefined : peeked;
+  }
+
+  async #read(object: ObjectIdentity): Promise<Peeked | undefined> {
+    const found = await this.#bucket.get(new ObjectKeys(object).manifest);
+    return found && { manifest: decodeManifest(object.id, found.bytes), version: found.version };
   }
 
   #untilResolved(write: ResolvableWrite): Promise<ResolvedWrite> {

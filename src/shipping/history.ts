@@ -60,14 +60,19 @@ export class ObjectPast {
   /**
    * The database as it was at `limit`, in a file.
    * @returns nothing when the object did not exist then, or what it was is not kept; no file is left then
-   * @throws MoonportError `object_corrupt`, `bucket_failed`, `storage_*`
+   * @throws MoonportError `object_corrupt`, `bucket_failed`, `storage_*`, `not_in_history` where only a state before it is kept
    */
   async assemble(folder: Folder, path: string, limit: StateLimit): Promise<AssembledState | undefined> {
     const { past, before } = await this.#find(limit);
     const manifest = past === undefined ? this.#standing : await this.#load(past);
     const source = { bucket: this.#bucket, folder, keys: this.#keys };
     const found = hasContent(manifest) ? await assembleWithin({ ...source, manifest }, path, limit) : undefined;
-    if (before === undefined || (found !== undefined && found.position.seq > before.seq)) return found;
+    if (found !== undefined && (before === undefined || found.position.seq > before.seq)) {
+      if (found.mergedToSeq === undefined) return found;
+      folder.remove(path);
+      throw this.#merged(found.position.seq, found.mergedToSeq);
+    }
+    if (before === undefined) return undefined;
     // As yet it stood as it did at the end of what came before, unless that end was the object's.
     folder.remove(path);
     if (before.isEnd && baseSeq(manifest) > before.seq) return undefined;
@@ -151,6 +156,17 @@ export class ObjectPast {
       object: this.#object.id,
       hint: "it is older than PITR_RETENTION_MS",
     });
+  }
+
+  #merged(fromSeq: number, toSeq: number): MoonportError {
+    return MoonportError.of(
+      "not_in_history",
+      `between seq ${fromSeq} and ${toSeq} of ${this.#object.id} nothing is kept`,
+      {
+        object: this.#object.id,
+        hint: `ask for seq ${fromSeq} or ${toSeq}; states in between are older than PITR_RETENTION_MS and were merged`,
+      },
+    );
   }
 
   async #loadIfThere({ key }: ListedPast): Promise<Manifest | undefined> {

@@ -195,7 +195,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     const { seq, identity, kept } = this.#changes;
     const position = this.#positionAt(this.#parts.committedSeq());
     const pages = this.#readPages(this.#changes.within(position.pages));
-    const head = { ...this.#headAt(position), fromSeq: seq + 1, identityBefore: identity };
+    const head = { ...this.#headAt(position), fromSeq: seq + 1, identityBefore: identity, isMerged: true as const };
     const body = encodeSegment(head, pages);
     this.#noteTaken(position);
     if (mergeIsFull(pages.size * PAGE_BYTES, settings)) this.#changes.restart(position, kept + 1);

@@ -9,13 +9,13 @@ import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { Payload } from "../journal/contract.js";
 import type { Settings } from "../settings/settings.js";
 import { backoffMs } from "../world/backoff.js";
-import { sleep, type World } from "../world/world.js";
+import type { Timer, World } from "../world/world.js";
 import type { FleetView } from "./fleet-view.js";
 
 type Choice = Exclude<TailChoice<Payload>, { kind: "waiting" }>;
 
 export interface PromiseParts {
-  readonly world: Pick<World, "clock" | "timers" | "random">;
+  readonly world: Pick<World, "timers" | "random">;
   readonly settings: Pick<Settings, "CLAIM_MS" | "OBJECT_SHIP_BACKOFF_MS" | "OBJECT_SHIP_BACKOFF_MAX_MS">;
   readonly fleet: Pick<FleetView, "journalOf">;
   /** With too few answers the claim goes on with those there are: an operator has accepted that released writes may be lost. */
@@ -41,7 +41,8 @@ class Gathering {
   readonly #record: OwnershipRecord;
   readonly #answers: PromiseAnswer<Payload>[] = [];
   readonly #faults = new Map<string, string>();
-  readonly #over = new AbortController();
+  readonly #timers: Timer[] = [];
+  #isOver = false;
   #resolve: (choice: Choice | undefined) => void = () => {};
   #reject: (error: Error) => void = () => {};
   #asking = 0;
@@ -58,51 +59,60 @@ class Gathering {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    const timer = timers.after(this.#parts.settings.CLAIM_MS, () => this.#giveUp());
+    this.#timers.push(timers.after(this.#parts.settings.CLAIM_MS, () => this.#giveUp()));
     this.#asking = this.#record.set.length;
-    for (const member of this.#record.set) void this.#ask(member);
+    for (const member of this.#record.set) void this.#ask(member, 1);
     try {
       return await result;
     } finally {
-      timer.cancel();
-      this.#over.abort();
+      this.#isOver = true;
+      for (const timer of this.#timers) timer.cancel();
     }
   }
 
-  async #ask(member: Member): Promise<void> {
+  async #ask(member: Member, tries: number): Promise<void> {
+    try {
+      const request = { epoch: this.#record.epoch, journal: member.journal };
+      const answer = await this.#parts.fleet.journalOf(member).promise(this.#object, request);
+      if (!this.#isOver) this.#heard(member, answer);
+    } catch (thrown) {
+      if (!this.#isOver) this.#askAgain(member, tries, asMoonportError(thrown));
+    }
+  }
+
+  #askAgain(member: Member, tries: number, { message }: MoonportError): void {
+    this.#faults.set(member.node, message);
     const { world, settings } = this.#parts;
-    for (let failures = 0; !this.#over.signal.aborted; failures++) {
-      try {
-        const request = { epoch: this.#record.epoch, journal: member.journal };
-        this.#heard(member, await this.#parts.fleet.journalOf(member).promise(this.#object, request));
-        break;
-      } catch (thrown) {
-        this.#faults.set(member.node, asMoonportError(thrown).message);
-      }
-      const { OBJECT_SHIP_BACKOFF_MS: firstMs, OBJECT_SHIP_BACKOFF_MAX_MS: maxMs } = settings;
-      await sleep(world, backoffMs(failures + 1, firstMs, maxMs, world.random.fraction()), this.#over.signal);
+    const { OBJECT_SHIP_BACKOFF_MS: firstMs, OBJECT_SHIP_BACKOFF_MAX_MS: maxMs } = settings;
+    const pauseMs = backoffMs(tries, firstMs, maxMs, world.random.fraction());
+    this.#timers.push(world.timers.after(pauseMs, () => void this.#ask(member, tries + 1)));
+  }
+
+  #heard(member: Member, answer: PromiseAnswer<Payload>): void {
+    if (answer.kind === "refused") return this.#end(undefined);
+    if (answer.kind === "other_journal") {
+      this.#faults.set(member.node, `its journal ${member.journal} is gone: it has ${answer.journal} now`);
+    } else {
+      this.#faults.delete(member.node);
+      this.#answers.push(answer);
+      const choice = chooseTail(this.#record, this.#answers);
+      if (choice.kind !== "waiting") return this.#end(choice);
     }
     this.#asking--;
     if (this.#asking === 0) this.#giveUp();
   }
 
-  #heard(member: Member, answer: PromiseAnswer<Payload>): void {
-    if (answer.kind === "refused") return this.#resolve(undefined);
-    if (answer.kind === "other_journal") {
-      this.#faults.set(member.node, `its journal ${member.journal} is gone: it has ${answer.journal} now`);
-      return;
-    }
-    this.#faults.delete(member.node);
-    this.#answers.push(answer);
-    const choice = chooseTail(this.#record, this.#answers);
-    if (choice.kind !== "waiting") this.#resolve(choice);
+  /** Journals that are still to answer, or to be asked again, are not listened to any more. */
+  #end(choice: Choice | undefined): void {
+    this.#isOver = true;
+    this.#resolve(choice);
   }
 
   #giveUp(): void {
     if (this.#parts.acceptLoss !== true) return this.#reject(this.#missing());
     const choice = chooseTail(this.#record, this.#answers, undefined, 0);
     assert(choice.kind !== "waiting", "a choice that needs no answer waits for none");
-    this.#resolve(choice);
+    this.#end(choice);
   }
 
   #missing(): MoonportError {

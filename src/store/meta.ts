@@ -8,7 +8,7 @@ import { decodeValue, encodeValue } from "./value-codec.js";
 interface Facts {
   /** `on_create` has run. */
   created: boolean;
-  /** Wall clock, milliseconds; set by `destroy()`. */
+  /** Wall clock, milliseconds, of the call that destroyed the object, which stays until its messages have left; else 0. */
   destroyed_ms: number;
   /** The version of the class that wrote last. */
   class_version: string;

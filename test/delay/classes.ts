@@ -67,6 +67,13 @@ end
 
 function Post:mail(to, texts) for _, text in ipairs(texts) do send(Post(to)):take(text) end end
 function Post:mail_later(to, text, delay) send(Post(to), { delay = delay }):take(text) end
+function Post:farewell(to, texts)
+  for _, text in ipairs(texts) do send(Post(to)):take(text) end
+  send(Post(to), { delay = "1h" }):take("an hour later")
+  schedule.after(60):count()
+  destroy()
+  return "gone"
+end
 function Post:mail_and_fail(to)
   send(Post(to)):take("never")
   error "and yet"

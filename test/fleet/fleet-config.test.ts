@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { fleetOptionsOf, ownNodeName } from "../../src/fleet/checked-config.js";
 import type { FleetConfig } from "../../src/fleet/fleet-config.js";
 import { resolveSettings } from "../../src/settings/settings.js";
+import { certificates } from "../support/certificates.js";
 
 const SHARED = "sqlite:/somewhere/bucket.db?shared=1";
 const SECRET = "a secret of 20 chars";
@@ -33,6 +34,16 @@ describe("a process joins a fleet", () => {
     ["a short secret on this machine", { secret: "short" }, "bad_option", /16 characters/],
     ["an address of HTTP", { advertise: "http://10.0.0.7:7071" }, "bad_option", /could dial/],
     ["an address without a port", { advertise: "ws://10.0.0.7" }, "bad_option", /could dial/],
+    ["a certificate without a key", { tls: { ...certificates.node, key: "" } }, "bad_option", /lack their key/],
+    ["another's key", { tls: { ...certificates.node, key: certificates.elsewhere.key } }, "bad_option", /do not fit/],
+    ["a certificate that is none", { tls: { ...certificates.node, cert: "x" } }, "bad_option", /do not fit/],
+    ["an authority that is none", { tls: { ...certificates.node, ca: "x" } }, "bad_option", /no PEM certificate/],
+    [
+      "an open address, and certificates",
+      { tls: certificates.node, advertise: "ws://a:1" },
+      "bad_option",
+      /could dial/,
+    ],
     ["an address with a path", { advertise: "ws://10.0.0.7:7071/x" }, "bad_option", /could dial/],
   ])("but not with %s", (_, config, code, message) => {
     expect(() => options(config)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }));
@@ -67,6 +78,10 @@ describe("a process joins a fleet", () => {
     expect(await advertised({ listen: "[::1]:0" })).toMatch(/^ws:\/\/\[::1\]:[1-9][0-9]+$/);
     expect(await advertised({ advertise: "ws://node.example:7071" })).toBe("ws://node.example:7071");
     expect(await advertised({ advertise: "ws://[fd00::7]:7071/" })).toBe("ws://[fd00::7]:7071");
+    expect(await advertised({ tls: certificates.node })).toMatch(/^wss:\/\/127\.0\.0\.1:[1-9][0-9]+$/);
+    expect(await advertised({ tls: certificates.node, advertise: "wss://node.example:7071" })).toBe(
+      "wss://node.example:7071",
+    );
   });
 
   it("under the machine's name, made valid, where it has none of its own", () => {

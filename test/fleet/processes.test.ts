@@ -3,6 +3,7 @@ import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { type CliOptions, cli, cliJson, RunningCli } from "../cli/cli.js";
 import { ledgerApp } from "../drill/ledger-app.js";
+import { certificateFiles } from "../support/certificates.js";
 import { describeOnRealS3 } from "../support/real-s3.js";
 import { HURRIED, killOwnerUnderWrites, type NodeProcess } from "./ledger-fleet.js";
 
@@ -122,12 +123,58 @@ describe("moonport start", () => {
     ],
     ["a secret twice", ["--fleet-secret-file", "x"], { MOONPORT_FLEET_SECRET: SECRET }, "bad_option", /given twice/],
     ["no file of the secret", ["--fleet-secret-file", "x"], {}, "bad_option", /x cannot be read \(ENOENT\)/],
+    ["a certificate without its key", ["--fleet-cert", "x"], {}, "bad_option", /--fleet-key is missing/],
+    [
+      "certificates that are not there",
+      ["--fleet-cert", "x", "--fleet-key", "y", "--fleet-ca", "z"],
+      {},
+      "bad_option",
+      /--fleet-cert x cannot be read \(ENOENT\)/,
+    ],
     ["a secret on the command line", ["--fleet-secret", SECRET], {}, "bad_option", /unknown option '--fleet-secret'/],
   ])("refuses %s", async (_, words, env, code, message) => {
     const shared = code === "insecure_bind" || message.source.includes("16") ? ["--bucket", "sqlite:b?shared=1"] : [];
     const run = await cliJson({ cwd: ledgerApp(), env }, "start", "--port", "0", ...shared, ...words);
     expect(run.document).toMatchObject({ error: { code, message: expect.stringMatching(message) } });
     expect(JSON.stringify(run.document) + run.stderr).not.toContain(SECRET.slice(0, 15));
+  });
+
+  it("ends with what happened to it when another process takes its name, and the other serves", async () => {
+    const options = { cwd: ledgerApp() };
+    const start = (data: string): RunningCli => {
+      const fleet = ["--node", "n1", "--fleet-listen", "127.0.0.1:0", "--bucket", "sqlite:b?shared=1"];
+      return new RunningCli(options, "start", "--port", "0", "--json", "--data", data, ...fleet, ...HURRIED);
+    };
+    const first = start("one");
+    await first.document("url");
+    const second = start("two");
+    await second.document("url");
+    expect(await first.exit).toBe(7);
+    expect(first.stderr + first.lines.join("")).toContain("another process has taken the name n1");
+    expect((await cliJson(options, "call", "Ledger/a", "add", "1", "1", "5", "--data", "two")).code).toBe(0);
+    second.signal("SIGTERM");
+    expect(await second.exit).toBe(0);
+  });
+
+  it("serves with encrypted links where all its nodes have certificates", async () => {
+    const options = { cwd: ledgerApp() };
+    const [cert, key, ca] = certificateFiles("node");
+    const tls = ["--fleet-cert", cert, "--fleet-key", key, "--fleet-ca", ca];
+    const started = ["n1", "n2"].map((name) => {
+      const fleet = ["--node", name, "--fleet-listen", "127.0.0.1:0", "--bucket", "sqlite:b?shared=1", ...tls];
+      return new RunningCli(options, "start", "--port", "0", "--json", "--data", name, ...fleet, ...HURRIED);
+    });
+    for (const one of started) {
+      expect(await one.document("url")).toMatchObject({ address: expect.stringMatching(/^wss:/) });
+    }
+    await expect.poll(() => standings(options, "--data", "n1"), { timeout: 20_000 }).toHaveLength(2);
+    // Whichever has it, one of the two is asked by the other.
+    for (const data of ["n1", "n2"]) {
+      const call = await cliJson(options, "call", "Ledger/a", "add", "1", "1", "5", "--data", data, "--id", "one");
+      expect(call.document).toMatchObject({ value: { n: 1 } });
+    }
+    for (const one of started) one.signal("SIGTERM");
+    expect(await Promise.all(started.map(({ exit }) => exit))).toEqual([0, 0]);
   });
 
   it("joins a fleet as its environment says", async () => {

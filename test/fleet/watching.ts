@@ -4,7 +4,7 @@ import { afterEach } from "vitest";
 import { identityOf, type ObjectIdentity, partitionOf } from "../../src/identity.js";
 import type { SubscribeRequest, Subscription } from "../../src/realtime/contract.js";
 import { appIn } from "../../src/simulation/app-in.js";
-import { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
+import { SimulatedFleet, type StartOptions } from "../../src/simulation/simulated-fleet.js";
 import type { PlainValue } from "../../src/values.js";
 import { uuidv7 } from "../../src/world/world.js";
 import { RecordingSink } from "../realtime/support.js";
@@ -18,17 +18,18 @@ afterEach(() => {
   open = [];
 });
 
-/** Nodes n0, n1, ... in one fleet. */
+/** Nodes n0, n1, ... in one fleet. @param first what n0 is like */
 export async function startFleet(
   nodes: number,
   settings: Readonly<Record<string, number>> = {},
+  first: StartOptions = {},
 ): Promise<SimulatedFleet> {
   const fleet = new SimulatedFleet({
     apps: [app],
     settings: { NODE_TTL_MS: 1_000, NODE_TTL_MARGIN_MS: 100, ...settings },
   });
   open.push(fleet);
-  for (let index = 0; index < nodes; index++) await fleet.start(`n${index}`);
+  for (let index = 0; index < nodes; index++) await fleet.start(`n${index}`, index === 0 ? first : {});
   // Each has seen all others.
   await fleet.time.advance(1_000);
   return fleet;

@@ -4,8 +4,10 @@ import net from "node:net";
 import { afterEach, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import type { Channel, ChannelEvents, Listening } from "../../src/links/contract.js";
+import type { LinkTls } from "../../src/links/link-tls.js";
 import { WsNetwork } from "../../src/links/ws-network.js";
 import { deferred } from "../../src/world/deferred.js";
+import { certificates } from "../support/certificates.js";
 import { settingsWith } from "./stage.js";
 
 const settings = settingsWith({ LINK_MESSAGE_BYTES_MAX: 2 ** 20, LINK_CONNECT_MS: 200 });
@@ -126,4 +128,60 @@ it("a node that listens everywhere says by which host it is reached", async () =
   const everywhere = new WsNetwork({ host: "127.0.0.1", port: 0, advertisedHost: "fd00::7", settings });
   listening = await everywhere.listen(() => SILENT);
   expect(listening.address).toMatch(/^ws:\/\/\[fd00::7\]:\d+$/);
+});
+
+/** What becomes of a connection from a node with one certificate, if any, to one with another. */
+async function dialled(dials: LinkTls | undefined, listens: LinkTls | undefined): Promise<string> {
+  const options = { host: "127.0.0.1", port: 0, settings: settingsWith() };
+  const heard = deferred<string>();
+  listening = await new WsNetwork({ ...options, ...(listens && { tls: listens }) }).listen((channel) => {
+    accepted.push(channel);
+    channel.trust();
+    return { message: (message) => heard.resolve(Buffer.from(message).toString()), closed: () => {} };
+  });
+  const scheme = dials === undefined ? "ws" : "wss";
+  const asDialled = new WsNetwork({ ...options, ...(dials && { tls: dials }) });
+  try {
+    const channel = await asDialled.connect(listening.address.replace(/^wss?/, scheme), SILENT, 5_000);
+    channel.send(Buffer.from("hello"));
+    const said = await heard.promise;
+    channel.close("heard");
+    return said;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+it("with certificates both sides show theirs, and take only those of the fleet's authority", async () => {
+  const { node, foreign, elsewhere } = certificates;
+  const outcomes: string[] = [];
+  for (const [dials, listens] of [
+    [node, node],
+    [foreign, node],
+    [node, foreign],
+    [node, elsewhere],
+    [undefined, node],
+    [node, undefined],
+  ] as const) {
+    outcomes.push(await dialled(dials, listens));
+    await listening.close();
+  }
+  expect(outcomes).toEqual([
+    "hello",
+    expect.stringMatching(/cannot be reached: .*unknown ca|ECONNRESET|certificate/i),
+    expect.stringMatching(/cannot be reached: unable to verify the first certificate|self-signed/),
+    expect.stringMatching(/cannot be reached: .*does not match certificate/),
+    expect.stringMatching(/cannot be reached: .*(socket hang up|ECONNRESET)/),
+    expect.stringMatching(/cannot be reached: /),
+  ]);
+  expect(accepted).toHaveLength(1);
+});
+
+it("a node does not fall back to links without certificates, nor try those of a fleet that has them", async () => {
+  const withTls = new WsNetwork({ host: "127.0.0.1", port: 0, settings, tls: certificates.node });
+  listening = await withTls.listen(() => SILENT);
+  expect(listening.address).toMatch(/^wss:\/\/127\.0\.0\.1:\d+$/);
+  const plain = "ws://127.0.0.1:7071";
+  await expect(withTls.connect(plain, SILENT, 1_000)).rejects.toThrow("links are wss: and that one's are not");
+  await expect(network.connect(listening.address, SILENT, 1_000)).rejects.toThrow("links are ws: and that one's are");
 });

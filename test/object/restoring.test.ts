@@ -246,6 +246,8 @@ describe.each([
   it("an object whose history is damaged comes back from before the damage", async () => {
     const node = await start();
     await adds(node, ..."abcdefghij");
+    // As long as it stands in the owing list, whoever begins wakes it.
+    await node.time.advance(120_000);
     node.crash();
     node.world.folder.removeTree("objects");
     const { past } = new ObjectKeys(node.identity("Note/a"));

@@ -12,12 +12,16 @@ export interface ClientParts extends PersistParts {
   readonly client: number;
   /** Whether calls carry ids, so that one whose outcome is unknown may be repeated. */
   readonly hasCallIds: boolean;
+  /** Share of its reads that allow a copy to answer. */
+  readonly replicaShare: number;
 }
 
 const METHODS = { append: "append", list: "all", write: "write", fill: "fill", read: "value", add: "add" } as const;
 
 export class SimulatedClient {
   readonly #parts: ClientParts;
+  /** Reads that a copy answered. */
+  fromCopies = 0;
 
   constructor(parts: ClientParts) {
     this.#parts = parts;
@@ -35,11 +39,10 @@ export class SimulatedClient {
   async #tries(object: ObjectIdentity, operation: Operation, through: string | undefined): Promise<Ended> {
     const { world, hasCallIds } = this.#parts;
     const callId = uuidv7(world);
-    const isReading = operation.kind === "list" || operation.kind === "read";
     const { ended } = await persist(this.#parts, {
       ask: (node) => this.#ask(node, object, operation, callId),
-      isReading,
-      isRepeatable: isReading || (hasCallIds && operation.kind !== "destroy"),
+      isReading: isReading(operation),
+      isRepeatable: isReading(operation) || (hasCallIds && operation.kind !== "destroy"),
       through,
     });
     return ended;
@@ -50,16 +53,24 @@ export class SimulatedClient {
       await node.ask((api) => api.destroy(object));
       return null;
     }
-    const { value } = await node.call({
+    const { hasCallIds, replicaShare, random } = this.#parts;
+    const mayBeCopy = isReading(operation) && replicaShare > 0 && random.fraction() < replicaShare;
+    const { value, from } = await node.call({
       object,
       method: METHODS[operation.kind],
       args: argsOf(operation),
       caller: { kind: "client" },
-      ...(this.#parts.hasCallIds && { callId }),
+      ...(hasCallIds && { callId }),
       timeoutMs: TIMEOUT_MS,
+      ...(mayBeCopy && { consistency: "replica" }),
     });
+    if (from === "replica") this.fromCopies++;
     return value;
   }
+}
+
+function isReading({ kind }: Operation): boolean {
+  return kind === "list" || kind === "read";
 }
 
 function argsOf(operation: Operation): PlainValue[] {

@@ -22,6 +22,7 @@ interface Flags {
   readonly objects?: number;
   readonly watchers?: number;
   readonly doers?: number;
+  readonly replicas?: number;
   readonly first?: boolean;
   readonly trace?: boolean;
 }
@@ -35,6 +36,7 @@ const program = new Command("sim")
   .option("--workload <name>", `${WORKLOADS.join(", ")}; default by seed`)
   .option("--watchers <n>", "who watch lists; default by seed", whole)
   .option("--doers <n>", "who set timers and send messages; default by seed", whole)
+  .option("--replicas <percent>", "reads that a copy may answer; default by seed", whole)
   .option("--first", "as the first simulations were")
   .option("--trace", "print everything that happens");
 program.parse();
@@ -42,7 +44,7 @@ const flags = program.opts<Flags>();
 const [from, to] = flags.seeds ?? [flags.seed ?? 1, flags.seed ?? 1];
 
 const faults = new Map<string, number>();
-let [violated, acknowledged, unknown, virtualMs] = [0, 0, 0, 0];
+let [violated, acknowledged, fromCopies, unknown, virtualMs] = [0, 0, 0, 0, 0];
 const startedMs = performance.now();
 for (let seed = from; seed <= to; seed++) {
   const result = await simulate({
@@ -53,6 +55,7 @@ for (let seed = from; seed <= to; seed++) {
       ...(flags.objects !== undefined && { objects: flags.objects }),
       ...(flags.watchers !== undefined && { watchers: flags.watchers }),
       ...(flags.doers !== undefined && { doers: flags.doers }),
+      ...(flags.replicas !== undefined && { replicaShare: flags.replicas / 100 }),
     },
     isVaried: flags.first !== true,
     ...(flags.trace && { trace: (line: string) => console.log(line) }),
@@ -63,7 +66,7 @@ const seconds = (performance.now() - startedMs) / 1_000;
 const sum = [...faults].map(([kind, count]) => `${kind} ${count}`).join(", ");
 console.log(`faults: ${sum}`);
 console.log(
-  `${to - from + 1} seeds, ${violated} with violations; ${acknowledged} calls acknowledged, ${unknown} of unknown outcome; ` +
+  `${to - from + 1} seeds, ${violated} with violations; ${acknowledged} calls acknowledged, ${fromCopies} of them by copies, ${unknown} of unknown outcome; ` +
     `${(virtualMs / 60_000).toFixed(1)} virtual minutes in ${(seconds / 60).toFixed(1)} real ones`,
 );
 if (violated > 0) process.exitCode = 1;
@@ -71,6 +74,7 @@ if (violated > 0) process.exitCode = 1;
 function tally(result: SimulationResult): void {
   for (const [kind, count] of result.faults) faults.set(kind, (faults.get(kind) ?? 0) + count);
   acknowledged += result.acknowledged;
+  fromCopies += result.fromCopies;
   unknown += result.unknown;
   virtualMs += result.virtualMs;
   if (result.violations.length === 0 && flags.seeds !== undefined) return;

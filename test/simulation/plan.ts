@@ -59,6 +59,8 @@ export interface Plan {
   readonly diskSyncMs: number;
   /** Share of operations that read. */
   readonly readShare: number;
+  /** Share of those that may be answered by a copy, on whatever node is asked. */
+  readonly replicaShare: number;
   /** Share of the writes that end the object; what is ended forgets its calls' ids, so clients then repeat nothing. */
   readonly destroyShare: number;
   /** Share of a register's writes that fill it: no segment carries those, the bucket gets a snapshot ahead of the journals. */
@@ -121,6 +123,7 @@ const UNVARIED = {
   resume: "in_order",
   diskSyncMs: 0.5,
   readShare: 0.3,
+  replicaShare: 0,
   destroyShare: 0,
   fillShare: 0,
 } as const satisfies Partial<Plan>;
@@ -159,7 +162,7 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
   const isSwarm = chance(0.5);
   const kinds = isSwarm ? drawSwarm(random) : SANE_FAULTS;
   const mayDestroy = chance(0.3) && (workload === "register" || workload === "counter");
-  return {
+  const variety: Partial<Plan> & Pick<Plan, "settings"> = {
     faults: doClocksLeap ? { ...kinds, clock_leap: CLOCK_LEAP } : kinds,
     readShare: doClocksLeap ? 0 : 0.3,
     destroyShare: mayDestroy ? 0.1 : 0,
@@ -179,6 +182,9 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
     doers: pick(0, 3, 4),
     endingDoers: pick(0, 1),
   };
+  const replicaShare = pick(0, 0.5, 1);
+  const copies = chance(0.3) && { REPLICA_COPIES_MAX: pick(1, 2) };
+  return { ...variety, replicaShare, settings: { ...variety.settings, ...copies } };
 }
 
 /** A few kinds, each more often: what needs the same thing twice is rare where everything happens (Groce and others, 2012). */

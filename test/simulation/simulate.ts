@@ -74,6 +74,8 @@ export interface SimulationResult {
   readonly acknowledged: number;
   readonly unknown: number;
   readonly failed: number;
+  /** Reads that a copy answered. */
+  readonly fromCopies: number;
   readonly virtualMs: number;
 }
 
@@ -102,6 +104,7 @@ class Simulation {
   readonly #landings: Landings;
   readonly #hash = createHash("sha256");
   readonly #objects: readonly string[];
+  readonly #clients: SimulatedClient[] = [];
   #nextValue = 1;
 
   constructor({ seed, plan, isVaried = true, trace }: SimulationOptions) {
@@ -212,10 +215,16 @@ class Simulation {
 
   readonly #lastValues = new Map<string, unknown>();
 
-  /** Nobody may be stuck: each object answers through each node. */
+  /** Nobody may be stuck: each object answers through each node, also where a copy may. */
   async #lastReadings(): Promise<Violation[]> {
+    const shares = this.#plan.replicaShare > 0 ? [0, 1] : [0];
+    return (await Promise.all(shares.map((share) => this.#lastReadingsOf(share)))).flat();
+  }
+
+  async #lastReadingsOf(replicaShare: number): Promise<Violation[]> {
     const stuck: Violation[] = [];
-    const client = this.#newClient(this.#plan.clients, new SeededRandom(this.#seed + 5));
+    const random = new SeededRandom(this.#seed + 5 + replicaShare);
+    const client = this.#newClient(this.#plan.clients + replicaShare, random, replicaShare);
     for (const node of this.#fleet.nodes.keys()) {
       for (const object of this.#objects) {
         const operation: Operation = { kind: object.startsWith("List/") ? "list" : "read" };
@@ -285,15 +294,18 @@ class Simulation {
     return faults.map((fault) => violation("events", `${object}: ${fault}`));
   }
 
-  #newClient(client: number, random: SeededRandom): SimulatedClient {
-    return new SimulatedClient({
+  #newClient(client: number, random: SeededRandom, replicaShare = this.#plan.replicaShare): SimulatedClient {
+    const simulated = new SimulatedClient({
       fleet: this.#fleet,
       world: this.#world,
       random,
       history: this.#history,
       client,
       hasCallIds: this.#plan.destroyShare === 0,
+      replicaShare,
     });
+    this.#clients.push(simulated);
+    return simulated;
   }
 
   #newNemesis(isVaried: boolean): Nemesis {
@@ -360,6 +372,7 @@ class Simulation {
       acknowledged: count("ok"),
       unknown: count("unknown"),
       failed: count("failed"),
+      fromCopies: this.#clients.reduce((sum, { fromCopies }) => sum + fromCopies, 0),
       virtualMs: this.#fleet.time.nowMs,
     };
   }

@@ -8,10 +8,9 @@ import { posix } from "node:path";
 import { assert, MoonportError } from "../../errors.js";
 import type { FileHandle, Folder } from "../../world/folder.js";
 import { segmentsOf } from "./bundle.js";
-import { applyDelta } from "./page-delta.js";
+import { GrowingFile } from "./growing-file.js";
 import { PageLedger } from "./page-identity.js";
-import { decodeSegment, type Segment, type SegmentPage } from "./segment.js";
-import { isPageSize, lockPage } from "./words.js";
+import { isPageSize } from "./words.js";
 
 export interface AssemblyOptions {
   /** Object id, for messages. */
@@ -40,9 +39,8 @@ export class DatabaseAssembler {
   /** The start of a page whose rest comes with the next part of the snapshot. */
   #partial = new Uint8Array(0);
   #snapshotBytes = 0;
-  #epoch = 0;
-  /** Of the content so far; unknown until the base is there. */
-  #seq: number | undefined;
+  /** The content so far, once the base is there. */
+  #content: GrowingFile | undefined;
   #isFinished = false;
 
   /** @param path of the database, relative to the folder; what stands there is replaced at the end */
@@ -59,7 +57,7 @@ export class DatabaseAssembler {
   /** The next bytes of the snapshot, cut anywhere. */
   addSnapshotPart(part: Uint8Array): void {
     this.#step((file) => {
-      assert(this.#seq === undefined, "a snapshot comes first");
+      assert(this.#content === undefined, "a snapshot comes first");
       file.write(part, this.#snapshotBytes);
       this.#snapshotBytes += part.length;
       const bytes = this.#partial.length === 0 ? part : Buffer.concat([this.#partial, part]);
@@ -70,8 +68,8 @@ export class DatabaseAssembler {
   }
 
   endSnapshot(expected: { readonly epoch: number; readonly seq: number; readonly bytes: number }): void {
-    this.#step(() => {
-      assert(this.#seq === undefined, "a snapshot ends once");
+    this.#step((file) => {
+      assert(this.#content === undefined, "a snapshot ends once");
       const name = `its snapshot at seq ${expected.seq}`;
       if (this.#snapshotBytes !== expected.bytes) {
         throw this.#corrupt(`${name} has ${this.#snapshotBytes} bytes instead of ${expected.bytes}`);
@@ -79,16 +77,15 @@ export class DatabaseAssembler {
       if (this.#partial.length > 0 || expected.bytes === 0) {
         throw this.#corrupt(`${name} is no whole number of pages of ${this.#options.pageSize} bytes`);
       }
-      this.#epoch = expected.epoch;
-      this.#seq = expected.seq;
+      this.#content = this.#growing(file, expected.seq, expected.epoch);
     });
   }
 
   /** There is no snapshot: the history begins after `seq` with an empty database. */
   startEmpty(seq: number): void {
-    this.#step(() => {
-      assert(this.#seq === undefined && this.#snapshotBytes === 0, "an assembly has one base");
-      this.#seq = seq;
+    this.#step((file) => {
+      assert(this.#content === undefined && this.#snapshotBytes === 0, "an assembly has one base");
+      this.#content = this.#growing(file, seq, 0);
     });
   }
 
@@ -107,24 +104,9 @@ export class DatabaseAssembler {
   }
 
   #addOne(bytes: Uint8Array): void {
-    this.#step((file) => {
-      assert(this.#seq !== undefined, "a segment needs a base");
-      const segment = decodeSegment(bytes, `the segment of ${this.#options.object} due at seq ${this.#seq + 1}`);
-      const name = `segment ${segment.fromSeq}-${segment.toSeq}`;
-      const fault = this.#misfit(segment, this.#seq + 1);
-      if (fault !== undefined) throw this.#corrupt(`${name} ${fault}`);
-      const images = new Map<number, Uint8Array>();
-      for (const page of segment.pages) images.set(page.pgno, this.#imageOf(file, page, name));
-      const missing = this.#missingPage(images, segment.finalPages);
-      if (missing !== undefined) throw this.#corrupt(`${name} grows the database without giving page ${missing}`);
-      for (const [pgno, image] of images) file.write(image, (pgno - 1) * segment.pageSize);
-      this.#ledger.apply(images, segment.finalPages);
-      const identity = this.#ledger.identity();
-      if (identity !== segment.identityAfter) {
-        throw this.#corrupt(`${name} makes content ${identity} instead of ${segment.identityAfter}`);
-      }
-      this.#epoch = segment.epoch;
-      this.#seq = segment.toSeq;
+    this.#step(() => {
+      assert(this.#content !== undefined, "a segment needs a base");
+      this.#content.add(bytes);
     });
   }
 
@@ -132,8 +114,8 @@ export class DatabaseAssembler {
   finish(target: AssemblyTarget): PageLedger {
     this.#step((file) => {
       const ledger = this.#ledger;
-      if (this.#seq !== target.seq)
-        throw this.#corrupt(`its history ends at seq ${this.#seq} instead of ${target.seq}`);
+      const seq = this.#content?.seq;
+      if (seq !== target.seq) throw this.#corrupt(`its history ends at seq ${seq} instead of ${target.seq}`);
       if (ledger.pages !== target.pages) throw this.#corrupt(`it has ${ledger.pages} pages instead of ${target.pages}`);
       if (ledger.identity() !== target.identity) {
         throw this.#corrupt(`its content is ${ledger.identity()} instead of ${target.identity}`);
@@ -171,36 +153,9 @@ export class DatabaseAssembler {
     }
   }
 
-  /** Why a segment does not continue the content so far. */
-  #misfit(segment: Segment, due: number): string | undefined {
-    if (segment.fromSeq !== due) return `stands where ${due} is due`;
-    if (segment.pageSize !== this.#options.pageSize) return `has pages of ${segment.pageSize} bytes`;
-    if (segment.epoch < this.#epoch) return `is of epoch ${segment.epoch}, what is before it of ${this.#epoch}`;
-    const identity = this.#ledger.identity();
-    if (segment.identityBefore !== identity) {
-      return `was made over content ${segment.identityBefore}, before it stands ${identity}`;
-    }
-    return undefined;
-  }
-
-  #imageOf(file: FileHandle, page: SegmentPage, name: string): Uint8Array {
-    if (page.kind === "whole") return page.image;
-    const { pageSize } = this.#options;
-    if (page.pgno > this.#ledger.pages) {
-      throw this.#corrupt(`${name} holds a change of page ${page.pgno}, before it are ${this.#ledger.pages} pages`);
-    }
-    const base = new Uint8Array(pageSize);
-    const got = file.read(base, 0, pageSize, (page.pgno - 1) * pageSize);
-    if (got !== pageSize)
-      throw MoonportError.of("storage_failed", `read ${this.#besidePath}: page ${page.pgno} is cut short`);
-    return applyDelta(base, page.delta);
-  }
-
-  #missingPage(images: ReadonlyMap<number, Uint8Array>, finalPages: number): number | undefined {
-    for (let pgno = this.#ledger.pages + 1; pgno <= finalPages; pgno++) {
-      if (!images.has(pgno) && pgno !== lockPage(this.#options.pageSize)) return pgno;
-    }
-    return undefined;
+  #growing(file: FileHandle, seq: number, epoch: number): GrowingFile {
+    const { object } = this.#options;
+    return new GrowingFile({ file, path: this.#besidePath, object, ledger: this.#ledger }, seq, epoch);
   }
 
   #corrupt(why: string): MoonportError {

@@ -3,10 +3,11 @@
  * makes, so that it can be applied only where it belongs.
  *
  *     "MSEG" format:u16 pageSize:u32 epoch:u64 fromSeq:u64 toSeq:u64 finalPages:u32 identityBefore:8 identityAfter:8 count:u32
- *     in format 2: cutMs:u64
+ *     in formats 2 and 3: cutMs:u64
  *     count times, by ascending page: gap to the page before:varint, size:varint, bytes
  *     crc32 of all before:u32
  *
+ * Format 3 is a merged segment, which took the place of others (compaction.ts).
  * Size 0 is a whole page (pageSize bytes); size n+1 is a delta of n bytes over the page's content before the segment.
  * Numbers are little-endian.
  */
@@ -19,6 +20,7 @@ import { isPageSize, lockPage } from "./words.js";
 /** Without the time of its cut, as all segments once were. */
 const FORMAT_UNTIMED = 1;
 const FORMAT_TIMED = 2;
+const FORMAT_MERGED = 3;
 const MAGIC = 0x4745534d;
 const HEAD_BYTES = 58;
 const CUT_BYTES = 8;
@@ -41,6 +43,8 @@ export interface SegmentHead {
   readonly identityAfter: string;
   /** Wall clock when it was cut, milliseconds: all in it was committed by then, and nothing after it. */
   readonly cutMs?: number;
+  /** It took the place of segments each of whose ends was a state of the object: within it there is none. It is timed. */
+  readonly isMerged?: true;
 }
 
 export type SegmentPage =
@@ -100,12 +104,13 @@ export function decodeSegment(bytes: Uint8Array, name = "a segment"): Segment {
   if (reader.uint32("its magic") !== MAGIC) throw damaged("it does not begin as a segment does");
   if (crc32(body) !== viewOf(bytes).getUint32(body.length, true)) throw damaged("its checksum does not fit its bytes");
   const format = reader.uint16("its format");
-  if (format !== FORMAT_UNTIMED && format !== FORMAT_TIMED) {
+  if (![FORMAT_UNTIMED, FORMAT_TIMED, FORMAT_MERGED].includes(format)) {
     throw damaged(`format ${format} is not known to this version`);
   }
   const untimed = readHead(reader);
   const count = reader.uint32("its page count");
-  const head = format === FORMAT_TIMED ? { ...untimed, cutMs: reader.safeInteger("the time of its cut") } : untimed;
+  const timed = format === FORMAT_UNTIMED ? untimed : { ...untimed, cutMs: reader.safeInteger("the time of its cut") };
+  const head = format === FORMAT_MERGED ? { ...timed, isMerged: true as const } : timed;
   const fault = headFault(head);
   if (fault !== undefined) throw damaged(fault);
   const pages = readPages(reader, head, count);
@@ -116,7 +121,7 @@ export function decodeSegment(bytes: Uint8Array, name = "a segment"): Segment {
 function putHead(bytes: Uint8Array, head: SegmentHead, pageCount: number): number {
   const view = viewOf(bytes);
   view.setUint32(0, MAGIC, true);
-  view.setUint16(4, head.cutMs === undefined ? FORMAT_UNTIMED : FORMAT_TIMED, true);
+  view.setUint16(4, formatOf(head), true);
   view.setUint32(6, head.pageSize, true);
   putInteger(view, 10, head.epoch);
   putInteger(view, 18, head.fromSeq);
@@ -128,6 +133,11 @@ function putHead(bytes: Uint8Array, head: SegmentHead, pageCount: number): numbe
   if (head.cutMs === undefined) return HEAD_BYTES;
   putInteger(view, HEAD_BYTES, head.cutMs);
   return HEAD_BYTES + CUT_BYTES;
+}
+
+function formatOf({ cutMs, isMerged }: SegmentHead): number {
+  if (cutMs === undefined) return FORMAT_UNTIMED;
+  return isMerged ? FORMAT_MERGED : FORMAT_TIMED;
 }
 
 function putInteger(view: DataView, at: number, value: number): void {

@@ -70,6 +70,12 @@ describe("a segment", () => {
     expect(pages).toEqual([{ kind: "whole", pgno: 9, image: page(9) }]);
   });
 
+  test("may say that it took the place of others", () => {
+    const head = { ...HEAD, cutMs: 1, isMerged: true } as const;
+    const { pages, ...read } = decodeSegment(encodeSegment(head, new Map([[9, page(9)]])));
+    expect(read).toEqual(head);
+  });
+
   test("tells an empty delta from a whole page", () => {
     const bytes = encodeSegment(HEAD, new Map([[9, page(9)]]), () => page(9));
     expect(decodeSegment(bytes).pages).toEqual([{ kind: "delta", pgno: 9, delta: new Uint8Array(0) }]);
@@ -119,7 +125,7 @@ describe("a segment", () => {
   });
 
   test.each<[string, (bytes: Buffer) => void, RegExp]>([
-    ["another format", (bytes) => bytes.writeUInt16LE(3, 4), /format 3 is not known/],
+    ["another format", (bytes) => bytes.writeUInt16LE(4, 4), /format 4 is not known/],
     ["an odd page size", (bytes) => bytes.writeUInt32LE(1000, 6), /page size is 1000/],
     ["a seq beyond what a number holds", (bytes) => bytes.writeUInt32LE(0xffffffff, 30), /out of range/],
     ["seqs out of order", (bytes) => bytes.writeUInt32LE(8, 22 + 8) && bytes.fill(0, 26, 34), /it covers 7 to 0/],

@@ -1,0 +1,151 @@
+/** The session's owing list in the bucket, and what keeps an object on it (W1). */
+import { describe, expect, it } from "vitest";
+import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
+import { ArgumentStore } from "../../src/delay/argument-store.js";
+import { OwedKeeper } from "../../src/delay/owed-keeper.js";
+import { OwingList } from "../../src/delay/owing-list.js";
+import { Scheduler } from "../../src/delay/scheduler.js";
+import { identityOf, type ObjectIdentity } from "../../src/identity.js";
+import { DelayCounters } from "../../src/metrics/delay-counters.js";
+import { resolveSettings } from "../../src/settings/settings.js";
+import { VirtualTime } from "../../src/testing/virtual-time.js";
+import { VirtualWorld } from "../../src/testing/virtual-world.js";
+import type { PlainValue } from "../../src/values.js";
+import { type Deferred, deferred } from "../../src/world/deferred.js";
+import { temporaryFolder } from "../support/temporary-folder.js";
+
+const SESSION = "s1";
+const LINGER_MS = 30_000;
+
+function object(key: string): ObjectIdentity {
+  return identityOf("default", "Alarm", key);
+}
+
+async function start() {
+  const time = new VirtualTime();
+  const world = new VirtualWorld({ time, root: temporaryFolder(), seed: 1 });
+  const bucket = new MemoryBucket(world);
+  await bucket.start();
+  const owing = new OwingList({ world, bucket, session: () => SESSION });
+  const listed = async (): Promise<string[]> => {
+    const { keys } = await time.until(bucket.list("owing/"));
+    const parts = await Promise.all(keys.map((key) => time.until(bucket.get(key))));
+    return parts.flatMap((part) => JSON.parse(Buffer.from(part?.bytes ?? []).toString("utf8")) as string[]);
+  };
+  const added = async (id: string): Promise<void> => time.until(owing.add(id) ?? Promise.resolve());
+  return { time, world, bucket, owing, listed, added };
+}
+
+describe("the owing list", () => {
+  it("is written once for all that come in one turn, and not again for who stands there", async () => {
+    const { time, bucket, owing, listed } = await start();
+    await time.until(Promise.all(["a", "b", "c"].map((id) => owing.add(id))));
+    expect(bucket.counts().write).toBe(1);
+    expect(owing.add("b")).toBeUndefined();
+    expect(await listed()).toEqual(["a", "b", "c"]);
+  });
+
+  it("is rewritten by a long session: who owes nothing any more leaves it, and parts that nobody needs go", async () => {
+    const { time, owing, listed, added } = await start();
+    for (let hour = 0; hour < 3; hour++) {
+      for (let n = 0; n < 300; n++) await added(`${hour}-${n}`);
+      for (let n = 0; n < 300; n++) if (n !== 150) owing.release(`${hour}-${n}`);
+      await time.advance(2 * LINGER_MS);
+    }
+    const left = await listed();
+    expect(left).toEqual(expect.arrayContaining(["0-150", "1-150", "2-150"]));
+    // At most the parts that the three stand in.
+    expect(left.length).toBeLessThanOrEqual(3 * 128);
+    for (const id of ["0-150", "1-150", "2-150"]) owing.release(id);
+    await time.advance(2 * LINGER_MS);
+    expect(await listed()).toEqual([]);
+  });
+
+  it("of a session that ends owing nothing is deleted at once; one that owes leaves it to be read", async () => {
+    for (const owes of [false, true]) {
+      const { time, owing, listed, added } = await start();
+      await added("a");
+      await added("b");
+      owing.release("a");
+      if (!owes) owing.release("b");
+      await time.until(owing.stop());
+      expect(await listed()).toEqual(owes ? ["a", "b"] : []);
+    }
+  });
+
+  it("does not write a part again whose last write has an outcome that nobody knows", async () => {
+    const { time, bucket, owing, listed, added } = await start();
+    await added("a");
+    bucket.faults.failNext(1, { kind: "lost_answer" }, ["write"]);
+    await expect(time.until(owing.add("b") ?? Promise.resolve())).rejects.toMatchObject({ code: "bucket_failed" });
+    await added("b");
+    expect((await time.until(bucket.list("owing/"))).keys).toEqual([`owing/${SESSION}/1`, `owing/${SESSION}/2`]);
+    expect(await listed()).toContain("b");
+  });
+});
+
+/** A keeper whose shards answer when they are told to. */
+async function startKeeper() {
+  const parts = await start();
+  const settings = resolveSettings({});
+  const answers: Deferred<PlainValue>[] = [];
+  const ask = (): Promise<PlainValue> => {
+    const answer = deferred<PlainValue>();
+    answers.push(answer);
+    return answer.promise;
+  };
+  const port = { ask, call: async () => null, wake: async () => ({ epoch: 1, seq: 1, ran: 0, inMs: null }) };
+  const { world, bucket, owing } = parts;
+  const scheduler = new Scheduler({ world, settings, port, arguments: new ArgumentStore(bucket) });
+  const keeper = new OwedKeeper({
+    world,
+    settings,
+    port,
+    scheduler,
+    owing,
+    counters: new DelayCounters(),
+    messages: async () => [],
+    sent: async () => {},
+  });
+  return { ...parts, keeper, answers };
+}
+
+describe("what an object owes", () => {
+  it("keeps it listed while the bucket is being told of more, though all of before is done meanwhile", async () => {
+    const { time, keeper, answers, listed, added } = await startKeeper();
+    const alarm = object("a");
+    const timer = { seq: 1, nextDueMs: 1_000, messagesThrough: 0, isToldToShard: false };
+    await time.until(keeper.listed(alarm, 1, { mark: timer, changesRow: false }) ?? Promise.resolve());
+    keeper.landed(alarm, 1, timer);
+    keeper.named(alarm);
+    await time.settle();
+    // A message is on its way into the bucket when the shard takes the wake time of before.
+    const message = { seq: 2, nextDueMs: 1_000, messagesThrough: 1, isToldToShard: false };
+    expect(keeper.listed(alarm, 1, { mark: message, changesRow: false })).toBeUndefined();
+    answers[0]?.resolve([true]);
+    await time.settle();
+    // Another object has the list rewritten meanwhile.
+    await added("other");
+    expect(await listed()).toEqual([alarm.id, "other"]);
+    keeper.landed(alarm, 1, message);
+    keeper.named(alarm);
+    await time.advance(2 * LINGER_MS);
+    await added("one more");
+    expect(await listed()).not.toContain(alarm.id);
+  });
+
+  it("keeps it listed from before a row lands until its directory has it", async () => {
+    const { time, keeper, listed, added } = await startKeeper();
+    const alarm = object("a");
+    await time.until(keeper.listed(alarm, 1, { mark: undefined, changesRow: true }) ?? Promise.resolve());
+    keeper.offered(alarm, false);
+    keeper.named(alarm);
+    await time.advance(2 * LINGER_MS);
+    await added("other");
+    expect(await listed()).toEqual([alarm.id, "other"]);
+    keeper.told(alarm);
+    await time.advance(2 * LINGER_MS);
+    await added("one more");
+    expect(await listed()).not.toContain(alarm.id);
+  });
+});
