@@ -19,14 +19,25 @@ const FOUND_EXIT = 4;
 
 /** @param objectsMax of each class, whose copies pending migrations are tried on */
 export async function checkFolder(context: Context, native: readonly string[], objectsMax: number): Promise<void> {
-  const { app, dir, settings, output } = context;
+  const report = await checkedFolder(context, native, objectsMax);
+  context.output.result(textOf(report), documentOf(report));
+  if (report.findings.length > 0) process.exitCode = FOUND_EXIT;
+}
+
+/** The same without a word. */
+export async function checkedFolder(
+  context: Context,
+  native: readonly string[],
+  objectsMax: number,
+): Promise<AppReport> {
+  const { app, dir, settings } = context;
   const folder = new RealFolder(dir);
   const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "moonport-check-"));
   const world = realWorld(scratch, silentLogger);
   const bucket = objectsMax === 0 ? undefined : existingBucket(context, world);
   try {
     await bucket?.start();
-    const report = await checkApp({
+    return await checkApp({
       app: readAppSource(app, folder),
       tests: readTestSources(app, folder, []),
       native,
@@ -35,8 +46,6 @@ export async function checkFolder(context: Context, native: readonly string[], o
       objectsMax,
       ...(bucket !== undefined && { bucket }),
     });
-    output.result(textOf(report), documentOf(report));
-    if (report.findings.length > 0) process.exitCode = FOUND_EXIT;
   } finally {
     await bucket?.stop();
     fs.rmSync(scratch, { recursive: true, force: true });
@@ -50,8 +59,13 @@ function existingBucket({ bucketUrl, settings }: Context, world: World): BucketR
   return openBucketReader(bucketUrl, world, settings);
 }
 
-function textOf({ findings, files, objects }: AppReport): string {
-  const lines = findings.map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`);
+export function findingsText({ findings }: Pick<AppReport, "findings">): string[] {
+  return findings.map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`);
+}
+
+function textOf(report: AppReport): string {
+  const { findings, files, objects } = report;
+  const lines = findingsText(report);
   const found = findings.length === 1 ? "1 finding" : `${findings.length === 0 ? "no" : findings.length} findings`;
   const counted = `${files} ${files === 1 ? "file" : "files"}, ${found}`;
   return [...lines, objects === undefined ? counted : `${counted}; ${objectsText(objects)}`].join("\n");

@@ -27,6 +27,8 @@ export interface Context {
   readonly given: readonly string[];
   /** Where units may reach the network. */
   readonly allowHosts: readonly string[];
+  /** Whether `--bucket` was given. */
+  readonly namesBucket: boolean;
   /** Whether `--set`, `--allow-host` or `--bucket` was given: a node that already runs does not hear of it. */
   readonly configured: boolean;
 }
@@ -64,13 +66,16 @@ export function addSharedFlags(program: Command): void {
     .option("--quiet", "no talk on stderr");
 }
 
-/** @throws MoonportError `bad_option`, `bad_name`, `bad_setting` */
-export function contextOf(command: Command): Context {
+/**
+ * @param folder the app's, where a command takes it as an argument
+ * @throws MoonportError `bad_option`, `bad_name`, `bad_setting`
+ */
+export function contextOf(command: Command, folder?: string): Context {
   const flags = command.optsWithGlobals<SharedFlags>();
   const { set = [], allowHost: allowHosts = [] } = flags;
   checkAppName(flags.app);
   const quiet = flags.quiet ?? false;
-  const dir = path.resolve(flags.dir);
+  const dir = path.resolve(folder ?? flags.dir);
   const data = flags.data === undefined ? path.join(dir, ".moonport") : path.resolve(flags.data);
   return {
     output: new Output({ json: flags.json ?? false, quiet }),
@@ -84,6 +89,7 @@ export function contextOf(command: Command): Context {
     settings: settingsOf(set),
     given: set,
     allowHosts,
+    namesBucket: flags.bucket !== undefined,
     configured: set.length > 0 || allowHosts.length > 0 || flags.bucket !== undefined,
   };
 }
@@ -93,10 +99,22 @@ export function contextOf(command: Command): Context {
  * @throws MoonportError `bad_option`
  */
 export function checkAppFolder({ dir }: Context): void {
-  if (fs.existsSync(path.join(dir, "classes"))) return;
+  if (hasClasses(dir)) return;
   throw MoonportError.of("bad_option", `${dir} is not an app's folder: it has no classes/`, {
     hint: "moonport new my-app makes one; --dir names another, --node a running node",
   });
+}
+
+/**
+ * The same for what can also be served from a release in the bucket, if there is a bucket.
+ * @throws MoonportError `bad_option`
+ */
+export function checkServable(context: Context): void {
+  if (!context.namesBucket && !fs.existsSync(context.data)) checkAppFolder(context);
+}
+
+export function hasClasses(dir: string): boolean {
+  return fs.existsSync(path.join(dir, "classes"));
 }
 
 /** A commander parser for whole numbers of a range. */

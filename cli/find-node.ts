@@ -10,7 +10,7 @@ import { silentLogger } from "../src/world/logger.js";
 import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
 import { sleep } from "../src/world/world.js";
-import { type Context, checkAppFolder } from "./context.js";
+import { type Context, checkServable } from "./context.js";
 
 export interface FoundNode {
   readonly node: NodeApi;
@@ -111,12 +111,13 @@ export async function withRunningNode<T>(
 }
 
 async function withOwnNode<T>(context: Context, command: string, use: (found: FoundNode) => Promise<T>): Promise<T> {
-  checkAppFolder(context);
+  checkServable(context);
   // Most commands find a running node and need neither engine nor SQLite.
   const { faultText, openOwnNode } = await import("./own-node.js");
   const own = await openOwnNode(context, {
     command,
     onClassError: "report",
+    serves: "release",
     observer: (observation) => {
       const { kind } = observation;
       const isFault = kind === "class_failed" || kind === "unit_failed" || kind === "module_failed";

@@ -19,12 +19,14 @@ import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
 import { threadWatchdog } from "../src/world/watchdog/thread-watchdog.js";
 import type { World } from "../src/world/world.js";
-import type { Context } from "./context.js";
+import { type Context, hasClasses } from "./context.js";
 
 export interface OwnNodeOptions {
   /** For `node.json`. */
   readonly command: string;
   readonly onClassError: NodeOptions["onClassError"];
+  /** `folder`: serves the app's folder, whatever was deployed. `release`: what was deployed, if anything was. */
+  readonly serves: "folder" | "release";
   readonly observer: Observer;
   readonly log: { readonly format: "json" | "pretty"; readonly level: LogLevel };
   /** That it joins. Default: the node is alone. */
@@ -48,7 +50,7 @@ export interface OwnNode {
 
 type FileFault = Extract<Observation, { kind: "class_failed" | "unit_failed" | "module_failed" }>;
 
-/** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file */
+/** @throws MoonportError `folder_locked` naming the process that has the folder, `class_invalid` naming every broken file, `app_not_found` */
 export async function openOwnNode(context: Context, options: OwnNodeOptions): Promise<OwnNode> {
   const { app, dir, data, settings, bucketUrl, allowHosts } = context;
   const fleet = options.fleet && fleetOptionsOf(options.fleet, bucketUrl, settings);
@@ -59,7 +61,8 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     {
       world,
       bucket: openBucket(bucketUrl, world, settings),
-      apps: [readAppSource(app, appFolder)],
+      apps: options.serves === "folder" || hasClasses(dir) ? [readAppSource(app, appFolder)] : [],
+      followsReleases: options.serves === "release" ? [app] : [],
       settings,
       onClassError: options.onClassError,
       observer: options.observer,

@@ -5,6 +5,7 @@
  * way round. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
  */
 import { MoonportError } from "../src/errors.js";
+import type { NodeApi } from "../src/node-api.js";
 import { openDoors } from "../src/server/doors.js";
 import { AuthFile } from "./auth-file.js";
 import type { Context } from "./context.js";
@@ -27,6 +28,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   const own = await openOwnNode(context, {
     command,
     onClassError: command === "dev" ? "report" : "refuse",
+    serves: command === "dev" ? "folder" : "release",
     observer: (observation) => teller.observe(observation),
     log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
     fleet,
@@ -57,6 +59,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
       ...(standing !== undefined && { fleet: { node: standing.node, address: standing.address } }),
     });
     tellParent({ url: doors.url, session });
+    if (command === "dev") await tellOfReleases(context, node);
     try {
       replaced = (await Promise.race([stopAsked, own.replaced])) ?? undefined;
     } finally {
@@ -70,6 +73,14 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   if (unlanded !== undefined) throw notLanded(unlanded);
   if (replaced !== undefined) throw replaced;
   teller.stopped();
+}
+
+/** Whoever develops is to know that others would see something else. */
+async function tellOfReleases({ app, dir, output }: Context, node: NodeApi): Promise<void> {
+  const { releases } = await node.releases(app).catch(() => ({ releases: [] }));
+  const current = releases.at(-1);
+  if (current === undefined) return;
+  output.talk(`the bucket has release ${current.number} of ${app}; dev serves the files in ${dir} all the same`);
 }
 
 function notLanded(cause: Error): MoonportError {

@@ -20,9 +20,10 @@ export interface AppSource {
   readonly unreadable?: readonly UnreadableFile[];
 }
 
-const SOURCE_BYTES_MAX = 1024 * 1024;
+/** Of one file. */
+export const SOURCE_BYTES_MAX = 1024 * 1024;
 /** Folders within folders in `lib/`: a link that leads back up ends somewhere. */
-const MODULE_DEPTH_MAX = 8;
+export const MODULE_DEPTH_MAX = 8;
 
 /**
  * Reads `classes/*.lua`, `units/*.lua` and `lib/` of an app's folder. A file that is too large or not UTF-8 is listed, and harms no

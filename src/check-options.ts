@@ -24,6 +24,8 @@ export const flatObject: OptionRule = {
 
 export const callback: OptionRule = { is: "a function", accepts: (value) => typeof value === "function" };
 
+export const flag: OptionRule = { is: "true or false", accepts: (value) => typeof value === "boolean" };
+
 export const abortSignal: OptionRule = { is: "an AbortSignal", accepts: (value) => value instanceof AbortSignal };
 
 export function wholeNumber(min: number, max: number): OptionRule {

@@ -86,6 +86,20 @@ export const ERROR_CODES = {
   object_not_found: refuse(404, "The object was never written, or it is destroyed.", 3),
   object_exists: refuse(409, "There is an object under the key that a fork was to take."),
   not_in_history: refuse(404, "What the object was at that time or seq is not kept, or it did not exist then.", 3),
+  bad_release: refuse(
+    400,
+    "What was to be deployed is no release: a path, a name or a text that an app's files cannot have.",
+  ),
+  release_not_found: refuse(404, "The app has no such release, or none at all.", 3),
+  deploy_conflict: refuse(409, "Another deployment came first; look at what it brought before you deploy again."),
+  objects_migrated: refuse(
+    409,
+    "Objects have applied migrations that the release does not declare; `details.objects` lists the first of them, `details.count` says how many there are.",
+  ),
+  objects_unread: refuse(
+    409,
+    "It could not be made sure that no object has applied migrations that the release does not declare.",
+  ),
   id_conflict: refuse(409, "The call id was used before with another method or other arguments."),
   id_expired: refuse(409, "The call id is older than the node remembers; whether it ran is no longer known."),
 
@@ -94,6 +108,10 @@ export const ERROR_CODES = {
   class_invalid: byClass(
     500,
     "A file of classes, modules or tests does not compile, or does not return what it should.",
+  ),
+  release_unloadable: byClass(
+    409,
+    "Nodes of the fleet say that they cannot load the release; `details.nodes` has their reasons.",
   ),
   unit_invalid: byClass(500, "The unit's file does not compile or does not return a function."),
   unit_response_invalid: byClass(500, "The unit returned a status, header or body that no response can have."),
@@ -143,6 +161,10 @@ export const ERROR_CODES = {
   node_fenced: retry(503, "The node's session has lapsed: it answers nothing until it has a new one."),
   link_broken: retry(503, "The link to another node broke before its answer came."),
   link_full: retry(503, "As much is under way to another node as may be."),
+  release_behind: retry(
+    503,
+    "The object has been migrated by a newer release than the node serves; the node looks for it.",
+  ),
   replicas_missing: retry(503, "Too few of the journals that hold the object's last writes can be reached."),
   journal_full: retry(503, "The node's journal is full until the bucket has taken what it holds."),
 
@@ -169,6 +191,10 @@ export const ERROR_CODES = {
   ),
   object_full: operator(507, "The object's database reached OBJECT_BYTES_MAX."),
   object_corrupt: operator(500, "The object's history in the bucket is damaged or has a gap; it is not served."),
+  release_damaged: operator(
+    500,
+    "The record of an app's releases in the bucket, or a release, is not what was written.",
+  ),
   quarantined: operator(
     503,
     "This method of this object has stalled its node before; it is not run until an operator clears it.",

@@ -8,10 +8,12 @@ export type { MoonportObject } from "./embed/handle.js";
 export type {
   ActingFor,
   CallOptions,
+  DeployOptions,
   ListenOptions,
   LogOptions,
   MoonportOptions,
   ReplacedTexts,
+  RollbackOptions,
   SubscribeOptions,
   UnitCall,
   ViewOptions,
@@ -39,6 +41,7 @@ export type {
   UnitResponse,
 } from "./node-api.js";
 export type { Observation, Observer } from "./observation.js";
+export type { AppReleases, Deployed, NodeRelease, Release, ServedApp } from "./release/contract.js";
 export { SETTINGS, type SettingName, settingsFromEnvironment } from "./settings/settings.js";
 export type { NativeClass, NativeClasses, NativeContext, NativeMethod } from "./units/native.js";
 export type { PlainObject, PlainValue } from "./values.js";

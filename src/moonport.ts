@@ -18,19 +18,26 @@ import { EmbeddedObject } from "./embed/object.js";
 import { guardedObserver, logFormatOf, loggerOf } from "./embed/observing.js";
 import {
   type CallOptions,
+  checkDeployOptions,
   checkMoonportOptions,
+  checkRollbackOptions,
+  type DeployOptions,
   type ListenOptions,
   type MoonportOptions,
   type ReplacedTexts,
+  type RollbackOptions,
   type UnitCall,
 } from "./embed/options.js";
 import { MoonportPast } from "./embed/past.js";
 import { unitRequestOf } from "./embed/unit.js";
+import { MoonportError } from "./errors.js";
 import { fleetOptionsOf } from "./fleet/checked-config.js";
 import { bucketUrlOf, rememberBucket } from "./folder-bucket.js";
 import { EMBEDDED } from "./folder-holder.js";
 import { checkClassName, checkUnitName, DEFAULT_APP, identityOf } from "./identity.js";
 import type { ClassInfo, DirectoryStatus, FoundPage, NodeInfo, NodeStatus, UnitResponse } from "./node-api.js";
+import { filesOf } from "./release/bundle.js";
+import type { AppReleases, Deployed } from "./release/contract.js";
 import { type Doors, openDoors } from "./server/doors.js";
 import { resolveSettings, type Settings } from "./settings/settings.js";
 import { type RemoteMethods, withMethods } from "./typed-methods.js";
@@ -47,7 +54,8 @@ interface MoonportParts {
   readonly world: World;
   readonly settings: Settings;
   readonly announced: AnnouncedNode;
-  readonly readApp: AppReader;
+  /** Absent where what was deployed is served. */
+  readonly readApp: AppReader | undefined;
   readonly doors: Doors | undefined;
 }
 
@@ -59,7 +67,7 @@ export class Moonport {
   /**
    * Opens a node on the data folder. Everything taken is given back when it throws.
    * @throws MoonportError `bad_option`, `bad_setting`, `folder_locked` naming who has the folder, `class_invalid` naming every
-   * file that does not load, `address_in_use`, `insecure_bind`, `bucket_*`, `storage_*`; in a fleet also `fleet_mismatch`,
+   * file that does not load, `app_not_found` without files when nothing was deployed, `address_in_use`, `insecure_bind`, `bucket_*`, `storage_*`; in a fleet also `fleet_mismatch`,
    * `fleet_full`
    */
   static async open(options: MoonportOptions): Promise<Moonport> {
@@ -75,7 +83,8 @@ export class Moonport {
       {
         world,
         bucket: openBucket(bucketUrl, world, settings),
-        apps: [readApp()],
+        apps: readApp === undefined ? [] : [readApp()],
+        followsReleases: readApp === undefined ? [app] : [],
         settings,
         onClassError,
         observer: guardedObserver(observer, world.log, onClassError === "report"),
@@ -204,8 +213,42 @@ export class Moonport {
    */
   async reload(replaced?: ReplacedTexts): Promise<NodeStatus["classErrors"]> {
     const { announced, readApp } = this.#parts;
+    if (readApp === undefined) {
+      throw MoonportError.of(
+        "bad_option",
+        "reload takes over files that the node was opened with: it has none, and serves what is deployed",
+      );
+    }
     announced.node.reload([readApp(replaced)]);
     return (await announced.node.status()).classErrors;
+  }
+
+  /**
+   * Makes files the app's current release, which every node that follows releases then serves; one that was opened with files
+   * of its own, as this may be, goes on with those. Resolves when all that answer have switched, or said why not.
+   * @throws MoonportError `bad_option`, `bad_release`, `too_large`, `class_invalid`, `deploy_conflict`, `objects_migrated`,
+   * `objects_unread`, `release_unloadable`, `bucket_failed`
+   */
+  async deploy(options: DeployOptions): Promise<Deployed> {
+    checkDeployOptions(options);
+    const { app, announced, readApp } = this.#parts;
+    const { dir, classes, units, modules, ...terms } = options;
+    const read = appReader(app, given({ dir, classes, units, modules })) ?? readApp;
+    if (read === undefined)
+      throw MoonportError.of("bad_option", "deploy needs either dir, the app's folder, or classes");
+    return await announced.node.deploy({ app, files: filesOf(read()), ...given(terms) });
+  }
+
+  /** Deploys the files of an earlier release again. @throws MoonportError as {@link deploy}, `release_not_found` */
+  async rollback(options: RollbackOptions): Promise<Deployed> {
+    checkRollbackOptions(options);
+    const { app, announced } = this.#parts;
+    return await announced.node.rollback({ app, ...given(options) });
+  }
+
+  /** The app's releases that are kept, and which of them each node serves. */
+  async releases(): Promise<AppReleases> {
+    return await this.#parts.announced.node.releases(this.#parts.app);
   }
 
   /**
@@ -227,4 +270,11 @@ export class Moonport {
     await this.#parts.doors?.stop();
     await this.#parts.announced.close();
   }
+}
+
+/** What is undefined counts as left out. */
+function given<Options extends object>(
+  options: Options,
+): { [Name in keyof Options]: Exclude<Options[Name], undefined> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
 }

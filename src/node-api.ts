@@ -7,6 +7,7 @@
 import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import type { ObjectIdentity } from "./identity.js";
 import type { Caller, DirectoryQuery } from "./lua/contract.js";
+import type { ReleaseApi, ServedApp } from "./release/contract.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "./values.js";
 
 export interface CallRequest {
@@ -193,6 +194,8 @@ export interface NodeInfo {
   readonly version: string;
   /** Identity of its journal. */
   readonly journal: string;
+  /** What it serves of each app, as it said last; absent of nodes of an older version. */
+  readonly releases?: readonly ServedApp[];
   readonly standing: "live" | "dead";
   /** Whether it is the node that was asked. */
   readonly own: boolean;
@@ -228,6 +231,7 @@ export interface NodeStatus {
   readonly watchedObjects: number;
   readonly classes: number;
   readonly classErrors: readonly { readonly file: string; readonly message: string }[];
+  readonly releases: readonly ServedApp[];
   /** Of a node of a fleet. */
   readonly fleet?: FleetStatus;
 }
@@ -313,7 +317,7 @@ export interface Recovered {
   readonly seq: number;
 }
 
-export interface NodeApi {
+export interface NodeApi extends ReleaseApi {
   /** Delayed commands. */
   readonly delay: DelayApi;
   /** @throws `object_not_found` */

@@ -73,6 +73,8 @@ export interface NodeOptions {
   readonly world: World;
   readonly bucket: Bucket;
   readonly apps: readonly AppSource[];
+  /** Apps that are served as the bucket's releases say, once it has one; until then from `apps`. Default: none. */
+  readonly followsReleases?: readonly string[];
   readonly settings: Settings;
   /** `refuse`: a class that does not load stops the start (`start`). `report`: the others load, the fault is observed (`dev`). */
   readonly onClassError: "refuse" | "report";

@@ -64,6 +64,8 @@ import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
 import type { LiveSource } from "./realtime/live-source.js";
 import { ObjectSource } from "./realtime/object-source.js";
+import type { AppReleases, Deployed, DeployRequest, RollbackRequest } from "./release/contract.js";
+import { type BegunApps, begunApps, NodeReleases } from "./release/node-releases.js";
 import { Claims } from "./shipping/claims.js";
 import { joinFleet } from "./shipping/fleet.js";
 import { type FleetView, loneFleet } from "./shipping/fleet-view.js";
@@ -98,6 +100,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** This life of the node: the session that it began with. */
   readonly session: string;
   readonly counters = new NodeCounters();
+  /** What it serves of each app. */
+  readonly releasing: NodeReleases;
   readonly #options: NodeOptions;
   readonly #lock: FolderLock;
   readonly #watchdog: Watchdog;
@@ -129,7 +133,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /**
    * Opens the data folder and begins to serve. Everything taken is given back when it throws.
    * @throws MoonportError `folder_locked`, `bad_setting` (hardly any file descriptors), `bucket_unusable`, `bucket_failed`, `fleet_mismatch`, `class_invalid` (when
-   * `onClassError` is `refuse`; its details list every class that did not load), `storage_*`
+   * `onClassError` is `refuse`; its details list every class that did not load), `app_not_found` (an app that it follows has
+   * neither a release nor files), `release_damaged`, `storage_*`
    */
   static async open(options: NodeOptions): Promise<MoonportNode> {
     const { world, bucket } = options;
@@ -144,7 +149,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       if (options.fleet === undefined) await refuseFleetBucket(bucket, world, settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       joined = await options.fleet?.({ world, bucket, settings, fleet });
-      return new MoonportNode(options, lock, quarantine, joined);
+      const { followsReleases: follows = [] } = options;
+      const begun = await begunApps({ world, bucket, settings, follows }, options.apps);
+      return new MoonportNode(options, begun, lock, quarantine, joined);
     } catch (error) {
       await joined?.stop();
       await bucket.stop();
@@ -153,7 +160,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     }
   }
 
-  private constructor(options: NodeOptions, lock: FolderLock, quarantine: Quarantine, joined: JoinedFleet | undefined) {
+  private constructor(
+    options: NodeOptions,
+    begun: BegunApps,
+    lock: FolderLock,
+    quarantine: Quarantine,
+    joined: JoinedFleet | undefined,
+  ) {
     const { world, settings, bucket } = options;
     this.#options = options;
     this.#lock = lock;
@@ -166,6 +179,16 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
     const systemClasses = [delayShardClass, directoryClass({ filterBytesMax: settings.DIRECTORY_FILTER_BYTES_MAX })];
     this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}), systemClasses);
+    this.releasing = new NodeReleases({
+      world,
+      bucket,
+      settings,
+      catalog: this.#catalog,
+      follows: options.followsReleases ?? [],
+      begun,
+      replaced: () => this.#appsReplaced(),
+      applied: (app, className) => this.#objects.migrationsApplied(app, className),
+    });
     const call = (inner: InnerCall): Promise<PlainValue> =>
       this.#router?.callFromObject(inner) ?? this.#callFromObject(inner);
     this.#directories = new Directories({
@@ -213,6 +236,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
           ...(await this.#directories.find({ app, className, query, expiresMs })),
         }) as unknown as PlainValue,
       rows: this.#directories.rows,
+      whyBehind: (object, applied, declared) => this.releasing.whyBehind(object, applied, declared),
       obligations: {
         opened: (...opened) => this.#delay.obligations.opened(...opened),
         listed: (...listed) => this.#delay.obligations.listed(...listed),
@@ -271,7 +295,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         depthMax: settings.VALUE_DEPTH_MAX,
       }),
     });
-    this.#begin();
+    this.#begin(begun);
     for (const { name, methods } of systemClasses) this.counters.calls.know(SYSTEM_APP, name, [...methods.keys()]);
     joined?.begin({
       claims: this.#context.claims,
@@ -587,6 +611,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       watchedObjects: this.#hub.watchedObjects,
       classes: this.#catalog.list().length,
       classErrors: this.#catalog.faults().map(({ file, error }) => ({ file, message: error.message })),
+      releases: this.releasing.served,
     };
   }
 
@@ -606,6 +631,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       writesLand: this.#probe.writesLand,
       sinceLandedMs: this.#probe.sinceLandedMs,
       loadFaults: this.#catalog.faults().length,
+      releases: this.releasing.served,
       unitsRunning: this.#units.running,
       ...this.#objects.waiting,
       residents: this.#objects.residents,
@@ -631,6 +657,25 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** Takes over the apps' classes between calls; one that does not load keeps its last good version. */
   reload(apps: readonly AppSource[]): void {
     this.#catalog.load(apps);
+    this.#appsReplaced();
+  }
+
+  async deploy(request: DeployRequest): Promise<Deployed> {
+    this.#assertServing();
+    return await this.releasing.deploy(request);
+  }
+
+  async rollback(request: RollbackRequest): Promise<Deployed> {
+    this.#assertServing();
+    return await this.releasing.rollback(request);
+  }
+
+  async releases(app: string): Promise<AppReleases> {
+    this.#assertServing();
+    return await this.releasing.releases(app);
+  }
+
+  #appsReplaced(): void {
     for (const { app, name, methods } of this.#catalog.list()) {
       this.counters.calls.know(
         app,
@@ -657,14 +702,16 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#unlanded;
   }
 
-  #begin(): void {
+  #begin({ apps, releases }: BegunApps): void {
     try {
-      this.reload(this.#options.apps);
+      this.reload(apps);
+      for (const [app, release] of releases) this.#catalog.renumber(app, release);
       this.#refuseBrokenClasses();
       this.#objects.start();
       this.#restoring.start();
       this.#probe.start();
       this.#pastWalk.start();
+      this.releasing.start();
       this.#watchdog.start(this.#options.world.timers);
     } catch (error) {
       this.#directories.stop();
@@ -677,6 +724,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const { world, settings, bucket } = this.#options;
     const untilMs = this.#nowMs() + settings.DRAIN_MS;
     this.#directories.rest();
+    this.releasing.stop();
     // What is under way of delayed work ends first: its outcomes are writes of objects.
     await this.#within(settings.DRAIN_MS / 2, this.#delay.settle());
     // Each object is served until its own turn to leave has come.

@@ -1,11 +1,12 @@
 /** `moonport nodes` */
 import type { Command } from "commander";
 import type { NodeInfo } from "../../src/node-api.js";
+import type { ServedApp } from "../../src/release/contract.js";
 import { contextOf } from "../context.js";
 import { withRunningNode } from "../find-node.js";
 import { tableOf } from "../table.js";
 
-const COLUMNS = ["node", "standing", "zone", "weight", "clients", "links", "version", "session", "journal"];
+const COLUMNS = ["node", "standing", "zone", "weight", "clients", "links", "version", "releases", "session", "journal"];
 
 export function addNodes(program: Command): void {
   program
@@ -21,6 +22,15 @@ export function addNodes(program: Command): void {
     });
 }
 
-function rowOf({ node, standing, own, zone, weight, clientAddress, address, version, session, journal }: NodeInfo) {
-  return [own ? `${node} *` : node, standing, zone, weight, clientAddress ?? "-", address, version, session, journal];
+function rowOf(info: NodeInfo) {
+  const { node, standing, own, zone, weight, clientAddress, address, version, releases = [], session, journal } = info;
+  const served = releases.map(servedText).join(", ") || "-";
+  const name = own ? `${node} *` : node;
+  return [name, standing, zone, weight, clientAddress ?? "-", address, version, served, session, journal];
+}
+
+/** `shop 7`, `shop folder`, `shop 7 (8 fails)` */
+function servedText({ app, source, release, failed }: ServedApp): string {
+  const served = `${app} ${release ?? source}`;
+  return failed === undefined ? served : `${served} (${failed.release} fails)`;
 }

@@ -1,12 +1,14 @@
 /** `moonport start` */
 import type { Command } from "commander";
-import { checkAppFolder, contextOf } from "../context.js";
+import { checkServable, contextOf } from "../context.js";
 import { addServeFlags, type ServeFlags } from "../serve-flags.js";
 
 export function addStart(program: Command): void {
   const command = program
     .command("start")
-    .description("run a node on the data folder until it is told to stop; refuses classes that do not load")
+    .description(
+      "run a node until it is told to stop: on the release in the bucket, or before there is one on the app's folder",
+    )
     .addHelpText(
       "after",
       `
@@ -18,7 +20,7 @@ Examples:
     );
   addServeFlags(command).action(async (flags: ServeFlags, self: Command) => {
     const context = contextOf(self);
-    checkAppFolder(context);
+    checkServable(context);
     const { serve } = await import("../serve.js");
     await serve(context, "start", flags);
   });

@@ -31,6 +31,7 @@ import type {
   UnitResponse,
 } from "../node-api.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription } from "../realtime/contract.js";
+import type { AppReleases, Deployed, DeployRequest, RollbackRequest } from "../release/contract.js";
 import { SETTINGS } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "../values.js";
 import { CALL_ID_HEADER, CUT_HEADER, SEQ_HEADER, TIMEOUT_HEADER, UNIT_HEADER } from "../wire/http-headers.js";
@@ -283,6 +284,21 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     return as<{ nodes: NodeInfo[] }>(await this.#get("/v1/admin/nodes")).nodes;
   }
 
+  async deploy({ app, ...request }: DeployRequest): Promise<Deployed> {
+    return await this.#publish(`/v1/admin/releases/${app}`, {
+      ...request,
+      files: request.files.map((file) => ({ ...file })),
+    });
+  }
+
+  async rollback({ app, ...request }: RollbackRequest): Promise<Deployed> {
+    return await this.#publish(`/v1/admin/rollback/${app}`, { ...request });
+  }
+
+  async releases(app: string): Promise<AppReleases> {
+    return as<AppReleases>(await this.#get(`/v1/admin/releases/${app}`));
+  }
+
   async quarantine(): Promise<readonly QuarantineEntry[]> {
     return as<{ methods: QuarantineEntry[] }>(await this.#get("/v1/admin/quarantine")).methods;
   }
@@ -300,6 +316,12 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     const session = isTable(body) ? body.session : undefined;
     if (typeof session === "string") return session;
     throw errorOf(body) ?? this.#unreachable("is no Moonport node");
+  }
+
+  /** Objects may have to be read before, all of a class. */
+  async #publish(path: string, request: PlainObject): Promise<Deployed> {
+    const ask: Ask = { method: "POST", path, body: wireJson(request), timeoutMs: PAST_TIMEOUT_MS, once: true };
+    return as<Deployed>((await this.#ask(ask)).body);
   }
 
   async #putPast(route: "restore" | "fork", object: ObjectIdentity, fields: PlainObject): Promise<Restored> {

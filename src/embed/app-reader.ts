@@ -10,12 +10,16 @@ import type { MoonportOptions, ReplacedTexts } from "./options.js";
 /** Asked once at the start, and again for each reload. @throws MoonportError `bad_option`, `bad_name`, `storage_*` */
 export type AppReader = (replaced?: ReplacedTexts) => AppSource;
 
-/** @throws MoonportError `bad_name`, `bad_option` when there is no such folder */
+/**
+ * Undefined where neither a folder nor texts are given.
+ * @throws MoonportError `bad_name`, `bad_option` when there is no such folder
+ */
 export function appReader(
   app: string,
   { dir, ...texts }: Pick<MoonportOptions, "dir" | keyof ReplacedTexts>,
-): AppReader {
+): AppReader | undefined {
   checkAppName(app);
+  if (dir === undefined && texts.classes === undefined) return undefined;
   return dir === undefined ? textsReader(app, texts) : folderReader(app, path.resolve(dir));
 }
 

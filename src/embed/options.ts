@@ -6,6 +6,7 @@ import {
   callback,
   checkOptions,
   filledText,
+  flag,
   flatObject,
   listOf,
   type OptionRule,
@@ -25,6 +26,7 @@ import type { LinkTls } from "../links/link-tls.js";
 import type { Caller } from "../lua/contract.js";
 import type { Observer } from "../observation.js";
 import { plainCopy } from "../plain-copy.js";
+import type { DeployTerms } from "../release/contract.js";
 import { SETTINGS, type SettingName } from "../settings/settings.js";
 import type { NativeClasses } from "../units/native.js";
 import type { PlainObject } from "../values.js";
@@ -34,7 +36,7 @@ import type { PinoLoggerOptions } from "../world/pino-logger.js";
 export interface MoonportOptions {
   /** The folder of the node's data, made when it is not there. One node at a time uses it. */
   readonly dataDir: string;
-  /** The app's folder, with `classes/` in it. Either this or `classes`. */
+  /** The app's folder, with `classes/` in it. Either this or `classes`; without either the node serves what was deployed. */
   readonly dir?: string;
   /** The app's classes themselves: Lua text by class name. */
   readonly classes?: Readonly<Record<string, string>>;
@@ -83,6 +85,17 @@ export interface ReplacedTexts {
   readonly classes?: Readonly<Record<string, string>>;
   readonly units?: Readonly<Record<string, string>>;
   readonly modules?: Readonly<Record<string, string>>;
+}
+
+/** What is deployed, by whom. Without files, those that the node itself was opened with. */
+export interface DeployOptions extends DeployTerms, ReplacedTexts {
+  /** An app's folder, with `classes/` in it. Either this or `classes`. */
+  readonly dir?: string;
+}
+
+export interface RollbackOptions extends DeployTerms {
+  /** Number of the release whose files are to serve again. Default: the newest that has other files than the current one. */
+  readonly to?: number;
 }
 
 /** On whose behalf something is asked: `caller.id` and `caller.claims` in Lua. */
@@ -167,6 +180,21 @@ const UNIT_RULES: OptionRules<UnitCall> = {
   },
   body: { is: "a plain value", accepts: () => true },
 };
+const TERM_RULES: OptionRules<DeployTerms> = {
+  by: filledText,
+  message: text,
+  over: wholeNumber(0, Number.MAX_SAFE_INTEGER),
+  acceptMigrated: flag,
+  force: flag,
+};
+const DEPLOY_RULES: OptionRules<DeployOptions> = {
+  dir: filledText,
+  classes: flatObject,
+  units: flatObject,
+  modules: flatObject,
+  ...TERM_RULES,
+};
+const ROLLBACK_RULES: OptionRules<RollbackOptions> = { to: wholeNumber(1, Number.MAX_SAFE_INTEGER), ...TERM_RULES };
 const CALL_RULES: OptionRules<CallOptions> = {
   callId,
   timeoutMs: wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max),
@@ -181,13 +209,7 @@ export function checkMoonportOptions(options: MoonportOptions): void {
   const whose = "Moonport.open";
   checkOptions(whose, options, MOONPORT_RULES);
   if (options.dataDir === undefined) throw MoonportError.of("bad_option", `${whose} needs dataDir`);
-  if ((options.dir === undefined) === (options.classes === undefined)) {
-    throw MoonportError.of("bad_option", `${whose} needs either dir, the app's folder, or classes`);
-  }
-  for (const name of ["units", "modules"] as const) {
-    if (options.dir === undefined || options[name] === undefined) continue;
-    throw MoonportError.of("bad_option", `${whose}: with dir, ${name} are read from the app's folder`);
-  }
+  checkTexts(whose, options);
   if (options.listen !== undefined) checkOptions(`${whose}: listen`, options.listen, LISTEN_RULES);
   if (options.fleet !== undefined) {
     checkOptions(`${whose}: fleet`, options.fleet, FLEET_RULES);
@@ -195,6 +217,38 @@ export function checkMoonportOptions(options: MoonportOptions): void {
     if (options.fleet.listen === undefined) throw MoonportError.of("bad_option", `${whose}: fleet needs listen`);
   }
   if (options.log !== undefined && !isLogger(options.log)) checkOptions(`${whose}: log`, options.log, LOG_RULES);
+}
+
+/** @throws MoonportError `bad_option` */
+function checkTexts(
+  whose: string,
+  { dir, classes, ...rest }: Pick<MoonportOptions, "dir" | keyof ReplacedTexts>,
+): void {
+  if (dir !== undefined && classes !== undefined) {
+    throw MoonportError.of("bad_option", `${whose} takes either dir, the app's folder, or classes`);
+  }
+  for (const name of ["units", "modules"] as const) {
+    if (rest[name] === undefined || classes !== undefined) continue;
+    const why = dir === undefined ? "are given beside classes" : "are read from the app's folder";
+    throw MoonportError.of("bad_option", `${whose}: ${dir === undefined ? "" : "with dir, "}${name} ${why}`);
+  }
+}
+
+/** @throws MoonportError `bad_option` */
+export function checkDeployOptions(options: DeployOptions): void {
+  checkOptions("deploy", options, DEPLOY_RULES);
+  checkTexts("deploy", options);
+  needsBy("deploy", options);
+}
+
+/** @throws MoonportError `bad_option` */
+export function checkRollbackOptions(options: RollbackOptions): void {
+  checkOptions("rollback", options, ROLLBACK_RULES);
+  needsBy("rollback", options);
+}
+
+function needsBy(whose: string, { by }: Partial<DeployTerms>): void {
+  if (by === undefined) throw MoonportError.of("bad_option", `${whose} needs by: who deploys it`);
 }
 
 export function isLogger(log: Logger | LogOptions): log is Logger {

@@ -17,6 +17,7 @@ import { Links } from "../links/links.js";
 import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
+import type { ServedApp } from "../release/contract.js";
 import { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
@@ -55,7 +56,7 @@ export class FleetMember implements JoinedFleet {
   readonly #senders: Senders;
   #ring = new Ring([]);
   #hooks: FleetHooks | undefined;
-  #membersChanged: () => void = () => {};
+  readonly #membersChanged: (() => void)[] = [];
   #takeover: Takeover | undefined;
   #handover: Handover | undefined;
   #isLeaving = false;
@@ -164,9 +165,9 @@ export class FleetMember implements JoinedFleet {
     return this.#members.members().find((member) => member.session === session)?.node;
   }
 
-  /** @param tell called whenever other nodes are there than before */
+  /** @param tell called whenever other nodes are there than before, or they say something else of themselves */
   whenMembersChange(tell: () => void): void {
-    this.#membersChanged = tell;
+    this.#membersChanged.push(tell);
   }
 
   member(node: string): NodeRecord | undefined {
@@ -187,6 +188,10 @@ export class FleetMember implements JoinedFleet {
 
   serveClientsAt(address: string): void {
     this.#members.serveClientsAt(address);
+  }
+
+  tellReleases(releases: readonly ServedApp[]): void {
+    this.#members.tellReleases(releases);
   }
 
   replicasFor(object: ObjectIdentity): ReplicaSet {
@@ -318,7 +323,7 @@ export class FleetMember implements JoinedFleet {
     const isSameRing = this.#refreshRing();
     this.#hooks?.membersChanged();
     if (!isSameRing) this.#handover?.begin();
-    this.#membersChanged();
+    for (const tell of this.#membersChanged) tell();
   }
 
   private lapsed(): void {

@@ -12,6 +12,7 @@ import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
 import type { Asker, Peers } from "../links/contract.js";
 import type { Caller } from "../lua/contract.js";
+import type { NodeRecord } from "../membership/contract.js";
 import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
 import { MoonportNode } from "../node.js";
@@ -35,6 +36,7 @@ import type { Position } from "../object/replica-copy.js";
 import type { DeferredOutcome, Woken } from "../object/work.js";
 import type { LiveApi, ReadingCall, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { LiveSource } from "../realtime/live-source.js";
+import type { ReleasePeers, ReleaseQuestion } from "../release/peers.js";
 import type { Settings } from "../settings/settings.js";
 import { PermitPool } from "../shipping/permits.js";
 import { decodeValue, encodeValue } from "../store/value-codec.js";
@@ -48,6 +50,7 @@ import { HOPS_MAX, Places } from "./place.js";
 
 const ASK = "object.ask";
 const LIVE = "object.live";
+const RELEASE = "release.ask";
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
 
@@ -57,6 +60,7 @@ const HARMLESS = new Set([
   "node_unreachable",
   "node_fenced",
   "node_stopping",
+  "release_behind",
   "replicas_missing",
   "link_refused",
   "link_full",
@@ -102,6 +106,8 @@ interface Asked {
   readonly timeoutMs: number;
   /** Hops that it has made. */
   readonly hops: number;
+  /** Of the app, that the asking node serves. */
+  readonly release?: number;
   readonly operation: Operation;
 }
 
@@ -147,6 +153,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         if (ready !== undefined) return ready.#feedForPeer(body as FeedAsked, from.node);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
       });
+      peers.handle(RELEASE, (body) => {
+        if (ready !== undefined) return ready.#node.releasing.answer(body as ReleaseQuestion);
+        throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
+      });
     };
     const fleet = async (parts: FleetParts): Promise<FleetMember> => {
       member = await FleetMember.join(parts, { ...fleetOptions, handle });
@@ -157,6 +167,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     ready = new FleetNode(node, member, options.world, options.settings);
     node.routeCalls(ready);
     node.routeLive(ready.#liveSource());
+    ready.#joinReleases();
     return ready;
   }
 
@@ -287,6 +298,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   find: NodeApi["find"] = (request) => this.#node.find(request);
   directory: NodeApi["directory"] = (app, className) => this.#node.directory(app, className);
   rebuildDirectory: NodeApi["rebuildDirectory"] = (app, className) => this.#node.rebuildDirectory(app, className);
+  deploy: NodeApi["deploy"] = (request) => this.#node.deploy(request);
+  rollback: NodeApi["rollback"] = (request) => this.#node.rollback(request);
+  releases: NodeApi["releases"] = (app) => this.#node.releases(app);
+
   async nodes(): Promise<readonly NodeInfo[]> {
     return this.#fleet.seen().map(({ record, standing }) => {
       const { ttlMs: _, ...shown } = record;
@@ -391,6 +406,20 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return reply ?? this.#call({ ...request, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, []);
   }
 
+  #joinReleases(): void {
+    const { releasing } = this.#node;
+    const { node: self } = this.#fleet;
+    const others = (): readonly NodeRecord[] => this.#fleet.members.filter(({ node }) => node !== self);
+    const peers: ReleasePeers = {
+      self,
+      others: () => others().map(({ node, releases = [] }) => ({ node, releases })),
+      ask: (node, question) =>
+        this.#fleet.ask({ node, address: this.#addressOf(node) }, RELEASE, question) as Promise<never>,
+    };
+    releasing.joinPeers(peers, (served) => this.#fleet.tellReleases(served));
+    this.#fleet.whenMembersChange(() => releasing.seen(others().flatMap(({ releases = [] }) => releases)));
+  }
+
   #liveSource(): LiveSource {
     const { node, links } = this.#fleet;
     const source = new FleetSource({
@@ -461,10 +490,14 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   }
 
   async #askedByPeer(asked: Asked, from: string, asker: Asker): Promise<unknown> {
-    const { app, className, key, timeoutMs, hops, operation } = asked;
+    const { app, className, key, timeoutMs, hops, release, operation } = asked;
     const object = identityOf(app, className, key);
     this.#places.isNotAt(object, from);
     const expiresMs = this.#nowMs() + timeoutMs;
+    // Who has been answered by a release is not answered by an older one a hop further on.
+    if (release !== undefined && release > this.#node.releasing.numberOf(app)) {
+      await this.#node.releasing.atLeast(app, release);
+    }
     const here = (): Promise<unknown> => this.#do(object, operation, expiresMs, asker);
     const answer = await this.#once({ object, operation, expiresMs, hops, isRepeatable: false, asker, here });
     return answer === undefined ? undefined : encoded(answer as PlainValue);
@@ -577,7 +610,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const options = { timeoutMs: timeoutMs + OBJECT_ACK_GATE_MS + LINK_REQUEST_MS, ...(asker && { asker }) };
     try {
       const address = this.#addressOf(to);
-      const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, operation };
+      const release = this.#node.releasing.numberOf(app);
+      const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, release, operation };
       const answer = await this.#fleet.ask({ node: to, address }, ASK, body, options);
       this.#places.learn(object, to);
       return (answer instanceof Uint8Array ? decodeValue(answer) : undefined) as T;

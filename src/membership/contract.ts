@@ -7,6 +7,7 @@
  * Why dead implies over: docs/cluster.md.
  */
 import type { MoonportError } from "../errors.js";
+import type { ServedApp } from "../release/contract.js";
 
 export interface NodeRecord {
   /** Name of the node; stays across restarts. */
@@ -24,6 +25,8 @@ export interface NodeRecord {
   /** Identity of its journal. */
   readonly journal: string;
   readonly ttlMs: number;
+  /** What it serves of each app; absent of nodes of an older version. */
+  readonly releases?: readonly ServedApp[];
 }
 
 export type SessionStanding = "live" | "dead";
@@ -61,6 +64,8 @@ export interface Membership {
   whyInvalid(): string | undefined;
   /** From now on clients reach this node there: others learn it with the next renewal, which is brought forward. */
   serveClientsAt(address: string): void;
+  /** The same of what it serves. */
+  tellReleases(releases: readonly ServedApp[]): void;
   /** What is known now, without a request; undefined for a session that stands in no record known here. */
   known(session: string): SessionStanding | undefined;
   /**

@@ -7,6 +7,7 @@
  */
 import { type Bucket, bucketError } from "../bucket/bucket.js";
 import { asMoonportError, MoonportError } from "../errors.js";
+import type { ServedApp } from "../release/contract.js";
 import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
 import { sleep, type Timer, type World } from "../world/world.js";
@@ -131,8 +132,16 @@ export class Members implements Membership {
   }
 
   serveClientsAt(address: string): void {
-    this.#options = { ...this.#options, self: { ...this.#options.self, clientAddress: address } };
-    this.#session.change({ clientAddress: address });
+    this.#tell({ clientAddress: address });
+  }
+
+  tellReleases(releases: readonly ServedApp[]): void {
+    this.#tell({ releases });
+  }
+
+  #tell(fields: Pick<NodeRecord, "clientAddress" | "releases">): void {
+    this.#options = { ...this.#options, self: { ...this.#options.self, ...fields } };
+    this.#session.change(fields);
     this.#refreshList();
   }
 

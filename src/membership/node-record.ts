@@ -7,6 +7,7 @@
  * there: a node that comes back stands at another key (M5).
  */
 import { MoonportError } from "../errors.js";
+import type { ServedApp } from "../release/contract.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { NodeRecord } from "./contract.js";
 
@@ -87,6 +88,7 @@ export function decodeRecord(key: string, bytes: Uint8Array): StoredRecord {
     version: text("version"),
     journal: text("journal"),
     ttlMs: number("ttlMs"),
+    ...(Array.isArray(document.releases) && { releases: document.releases.flatMap(servedIn) }),
   };
   return { record, phase: phaseOf(document.phase) ?? refuse("its phase is not known"), rid: text("rid") };
 }
@@ -98,6 +100,21 @@ function parsed(bytes: Uint8Array): Record<string, unknown> | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** What a later version says in another way is passed over: nothing rests on it. */
+function servedIn(value: unknown): ServedApp[] {
+  const { app, source, release, failed } = (value ?? {}) as Record<string, unknown>;
+  if (typeof app !== "string" || (source !== "release" && source !== "folder" && source !== "none")) return [];
+  const { release: next, message } = (failed ?? {}) as Record<string, unknown>;
+  return [
+    {
+      app,
+      source,
+      ...(typeof release === "number" && { release }),
+      ...(typeof next === "number" && typeof message === "string" && { failed: { release: next, message } }),
+    },
+  ];
 }
 
 function phaseOf(value: unknown): Phase | undefined {

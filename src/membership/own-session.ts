@@ -67,7 +67,7 @@ export class OwnSession {
   }
 
   /** What else the record is to say, as soon as it can. */
-  change(fields: Pick<NodeRecord, "clientAddress">): void {
+  change(fields: Pick<NodeRecord, "clientAddress" | "releases">): void {
     this.#record = { ...this.#record, ...fields };
     if (this.#isOver || this.#renewal !== undefined) return;
     this.#renewTimer?.cancel();

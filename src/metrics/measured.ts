@@ -1,5 +1,6 @@
 /** What is measured, as the page of metrics reads it. */
 import type { RequestCounts } from "../bucket/request-counts.js";
+import type { ServedApp } from "../release/contract.js";
 import type { NodeCounters } from "./node-counters.js";
 
 /** A node as it stands now. */
@@ -10,6 +11,7 @@ export interface NodeGauges {
   readonly writesLand: boolean;
   readonly sinceLandedMs: number;
   readonly loadFaults: number;
+  readonly releases: readonly ServedApp[];
   readonly unitsRunning: number;
   readonly mailboxCalls: number;
   readonly gateReplies: number;

@@ -35,6 +35,9 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_writes_land: ({ node }) => one(node.writesLand ? 1 : 0),
   moonport_since_landed_seconds: ({ node }) => one(node.sinceLandedMs / 1_000),
   moonport_load_faults: ({ node }) => one(node.loadFaults),
+  moonport_release: ({ node }) => node.releases.map(({ app, release = 0 }) => ({ labels: { app }, value: release })),
+  moonport_release_failed: ({ node }) =>
+    node.releases.map(({ app, failed }) => ({ labels: { app }, value: failed?.release ?? 0 })),
 
   moonport_calls_total: ({ counters }) => callSamples(counters),
   moonport_call_duration_seconds: ({ counters }) =>

@@ -23,6 +23,14 @@ export const METRICS = {
   moonport_writes_land: gauge("1 while a write has landed within HEALTH_LANDED_MS, else 0: what /readyz says."),
   moonport_since_landed_seconds: gauge("Since the last write landed, a flight's or a probe's."),
   moonport_load_faults: gauge("Files of classes and units that do not load; their last good versions serve."),
+  moonport_release: gauge(
+    "Number of the release of the app that the node serves; 0 where it serves a folder's files.",
+    "app",
+  ),
+  moonport_release_failed: gauge(
+    "Number of a newer release that the node cannot serve, so that it keeps the one that it has; 0 when there is none.",
+    "app",
+  ),
 
   moonport_calls_total: counter(
     "Calls of methods by how they ended: ok, class_error for a code of the class's own, or a code of the error table. A call without app, class or method named none that there is. Calls of a unit count when they return to it.",

@@ -85,6 +85,8 @@ export class Burst {
   readonly #context: ObjectContext;
   readonly #open: OpenObject;
   readonly #lua: LuaClass;
+  /** Of the catalog when the class was taken from it. */
+  readonly #generation: number;
   readonly #mailbox: Mailbox<Work>;
   readonly #awakeAs: string | undefined;
   /** What the burst waits for before it may write; undefined when no read beside the mailbox is under way. */
@@ -116,6 +118,7 @@ export class Burst {
     this.#context = context;
     this.#open = open;
     this.#lua = lua;
+    this.#generation = context.catalog.generation;
     this.#mailbox = mailbox;
     this.#awakeAs = awakeAs;
   }
@@ -192,10 +195,13 @@ export class Burst {
     const { clock } = this.#context.world;
     const isBehind = this.#open.isBehind(OBJECT_UNSHIPPED_BYTES_MAX);
     const untilMs = clock.monotonicMs() + OBJECT_BURST_MS;
+    const { catalog } = this.#context;
     for (let count = 0; count < OBJECT_BURST_CALLS_MAX && !this.#ends; count++) {
       if (this.#mailbox.size === 0) return;
       // It waits in its place: should its time be up before it begins, it is answered there.
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
+      // Other classes serve meanwhile: whoever still waits is theirs.
+      if (catalog.generation !== this.#generation) return;
       const work = this.#mailbox.take(clock.monotonicMs(), isForBurst);
       if (work === undefined) return;
       if (work.kind === "call" || work.kind === "destroy") {

@@ -3,7 +3,7 @@
  * unit between requests; objects look their class up at each burst.
  */
 import type { AppSource } from "../app-source.js";
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import { checkUnitName } from "../identity.js";
 import type {
   ClassSource,
@@ -18,6 +18,7 @@ import type {
 import { nearest } from "../nearest.js";
 import type { ClassInfo, UnitInfo } from "../node-api.js";
 import type { Observer } from "../observation.js";
+import type { Release } from "../release/contract.js";
 import { SYSTEM_APP } from "./system-class.js";
 
 /** A file that does not load. */
@@ -36,6 +37,19 @@ interface App {
   readonly modules: Map<string, LoadedModule>;
   /** By file. */
   readonly faults: Map<string, FileFault>;
+  readonly release: ServedRelease | undefined;
+}
+
+/** What is to be known here of a release that serves. */
+export type ServedRelease = Pick<Release, "number" | "acceptsMigrated">;
+
+/** An app's files, compiled and not serving. */
+export interface PreparedApp {
+  readonly name: string;
+  readonly faults: readonly FileFault[];
+  readonly classes: readonly LuaClass[];
+  /** For the catalog that prepared it. */
+  readonly app: App;
 }
 
 export class Catalog {
@@ -43,6 +57,7 @@ export class Catalog {
   readonly #observe: Observer;
   readonly #native: ReadonlySet<string>;
   readonly #apps = new Map<string, App>();
+  #generation = 0;
   readonly #system: ReadonlyMap<string, LuaClass>;
 
   /** @param native names of classes that are host code: Lua code may refer to them, and no class may be called so */
@@ -58,8 +73,43 @@ export class Catalog {
    * @returns those that did not load
    */
   load(sources: readonly AppSource[]): FileFault[] {
-    for (const source of sources) this.#loadApp(source);
+    for (const source of sources) {
+      const before = this.#apps.get(source.app);
+      this.#put(source.app, { ...this.#compile(source, before), release: before?.release });
+    }
     return this.faults();
+  }
+
+  /** Compiles an app's files without serving them. One that does not load is a fault; nothing takes its place. */
+  prepare(source: AppSource): PreparedApp {
+    const app = this.#compile(source, undefined);
+    return { name: source.app, faults: [...app.faults.values()], classes: [...app.classes.values()], app };
+  }
+
+  /** Makes what was prepared, without a fault, the release that serves: all of it in one step. */
+  serve({ name, app }: PreparedApp, release: ServedRelease): void {
+    assert(app.faults.size === 0, "a release serves whole");
+    this.#put(name, { ...app, release });
+  }
+
+  /** The same files serve as another release. */
+  renumber(name: string, release: ServedRelease): void {
+    const app = this.#apps.get(name);
+    if (app !== undefined) this.#apps.set(name, { ...app, release });
+  }
+
+  /** The release that serves; undefined for an app that is served from a folder's files. */
+  releaseOf(name: string): ServedRelease | undefined {
+    return this.#apps.get(name)?.release;
+  }
+
+  get apps(): readonly string[] {
+    return [...this.#apps.keys()];
+  }
+
+  /** Another one after each change of what serves. */
+  get generation(): number {
+    return this.#generation;
   }
 
   faults(): FileFault[] {
@@ -120,58 +170,57 @@ export class Catalog {
     return found;
   }
 
-  #loadApp(source: AppSource): void {
-    const before = this.#apps.get(source.app);
-    const app: App = { classes: new Map(), units: new Map(), modules: new Map(), faults: new Map() };
+  #compile(source: AppSource, before: App | undefined): App {
+    const app: App = {
+      classes: new Map(),
+      units: new Map(),
+      modules: new Map(),
+      faults: new Map(),
+      release: undefined,
+    };
     const { unreadable = [], units = [] } = source;
     const unreadableClasses = unreadable.filter(({ kind }) => kind === "class");
     const names = [...source.classes, ...unreadableClasses].map(({ name }) => name).concat(...this.#native);
     for (const { kind, name, file, error } of unreadable) {
-      this.#keepLast(app, before, { kind, app: source.app, name, file, error });
+      keepLast(app, before, { kind, app: source.app, name, file, error });
     }
     const modules = this.#loadModules(app, before, source, names);
     for (const one of source.classes) {
-      this.#loadFile(app, before, "class", one, () => this.#loadClass(one, names, modules));
+      loadFile(app, before, "class", one, () => this.#loadClass(one, names, modules));
     }
-    for (const one of units) this.#loadFile(app, before, "unit", one, () => this.#loadUnit(one, names, modules));
-    for (const kind of ["class", "unit", "module"] as const) {
-      const kept = filesOf(app, kind);
-      for (const name of before === undefined ? [] : filesOf(before, kind).keys()) {
-        if (!kept.has(name)) this.#observe({ kind: `${kind}_removed`, app: source.app, name });
-      }
-    }
-    this.#apps.set(source.app, app);
+    for (const one of units) loadFile(app, before, "unit", one, () => this.#loadUnit(one, names, modules));
+    return app;
   }
 
   #loadModules(app: App, before: App | undefined, source: AppSource, names: readonly string[]): LuaModules {
     const modules = this.#engine.loadModules(source.modules ?? [], names);
     for (const { source: one, error } of modules.faults) {
       const { name, file } = one;
-      this.#keepLast(app, before, { kind: "module", app: source.app, name, file, error });
+      keepLast(app, before, { kind: "module", app: source.app, name, file, error });
     }
-    for (const one of modules.loaded) {
-      app.modules.set(one.name, one);
-      if (before?.modules.get(one.name)?.version === one.version) continue;
-      this.#observe({ kind: "module_loaded", app: source.app, ...one });
-    }
+    for (const one of modules.loaded) app.modules.set(one.name, one);
     return modules;
   }
 
-  #loadFile(
-    app: App,
-    before: App | undefined,
-    kind: "class" | "unit",
-    source: ClassSource | UnitSource,
-    load: () => LuaClass | LuaUnit,
-  ): void {
-    const { name, file } = source;
-    try {
-      const loaded = load();
-      filesOf(app, kind).set(name, loaded);
-      if (before !== undefined && filesOf(before, kind).get(name)?.version === loaded.version) return;
-      this.#observe({ kind: `${kind}_loaded`, app: source.app, name, file, version: loaded.version });
-    } catch (thrown) {
-      this.#keepLast(app, before, { kind, app: source.app, name, file, error: asMoonportError(thrown) });
+  /** From now on these serve, and whoever watches hears what is different. */
+  #put(name: string, app: App): void {
+    const before = this.#apps.get(name);
+    this.#apps.set(name, app);
+    this.#generation++;
+    for (const { kind, file, error } of app.faults.values()) {
+      const line = error.details?.line;
+      const place = { file, message: error.message, ...(typeof line === "number" && { line }) };
+      this.#observe({ kind: `${kind}_failed`, app: name, ...place });
+    }
+    for (const kind of ["module", "class", "unit"] as const) {
+      const served = before === undefined ? undefined : filesOf(before, kind);
+      for (const { name: one, file, version } of filesOf(app, kind).values()) {
+        if (served?.get(one)?.version === version) continue;
+        this.#observe({ kind: `${kind}_loaded`, app: name, name: one, file, version });
+      }
+      for (const one of served?.keys() ?? []) {
+        if (!filesOf(app, kind).has(one)) this.#observe({ kind: `${kind}_removed`, app: name, name: one });
+      }
     }
   }
 
@@ -185,22 +234,28 @@ export class Catalog {
     checkUnitName(source.name);
     return this.#engine.loadUnit(source, names, modules);
   }
+}
 
-  /** A file that does not load: its last good version, if there was one, goes on serving. */
-  #keepLast(app: App, before: App | undefined, fault: FileFault): void {
-    const { kind, name, file, error } = fault;
-    app.faults.set(file, fault);
-    const last = before === undefined ? undefined : filesOf(before, kind).get(name);
-    if (last !== undefined) filesOf(app, kind).set(name, last);
-    const line = error.details?.line;
-    this.#observe({
-      kind: `${kind}_failed`,
-      app: fault.app,
-      file,
-      message: error.message,
-      ...(typeof line === "number" && { line }),
-    });
+function loadFile(
+  app: App,
+  before: App | undefined,
+  kind: "class" | "unit",
+  { app: of, name, file }: ClassSource | UnitSource,
+  load: () => LuaClass | LuaUnit,
+): void {
+  try {
+    filesOf(app, kind).set(name, load());
+  } catch (thrown) {
+    keepLast(app, before, { kind, app: of, name, file, error: asMoonportError(thrown) });
   }
+}
+
+/** A file that does not load: its last good version, if there was one, goes on serving. */
+function keepLast(app: App, before: App | undefined, fault: FileFault): void {
+  const { kind, name, file } = fault;
+  app.faults.set(file, fault);
+  const last = before === undefined ? undefined : filesOf(before, kind).get(name);
+  if (last !== undefined) filesOf(app, kind).set(name, last);
 }
 
 /** What serves of one kind. Each is put among its own kind only: {@link Catalog.load} alone does it. */

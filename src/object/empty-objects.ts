@@ -17,7 +17,7 @@ interface Empty {
   readonly tables: ObjectTables;
 }
 
-type EmptyContext = Pick<ObjectContext, "world" | "settings" | "running" | "quarantine">;
+type EmptyContext = Pick<ObjectContext, "world" | "settings" | "running" | "quarantine" | "whyBehind">;
 
 const FOLDER = "empty";
 

@@ -1,5 +1,6 @@
 /** What all objects of a node share. Made by the composition root. */
 import type { Bucket } from "../bucket/bucket.js";
+import type { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DirectoryQuery } from "../lua/contract.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
@@ -62,6 +63,8 @@ export interface ObjectContext {
   find(className: string, query: DirectoryQuery, asker: FindAsker): Promise<PlainValue>;
   /** Told how objects with a directory row stand, of what is durable only. */
   readonly rows: RowListener;
+  /** Why an object that has applied more migrations than its class declares may not be served; undefined where it may. */
+  whyBehind(object: ObjectIdentity, applied: number, declared: number): MoonportError | undefined;
   /** Told of every landed flight, after its replies were released. */
   landed(landing: Landing): void;
 }

@@ -9,6 +9,7 @@ import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import { hasContent, type Manifest, ownershipOf } from "../shipping/manifest.js";
+import { appliedMigrations } from "../store/migrations.js";
 import type { StoredMessage } from "../store/outbox.js";
 import type { PlainValue } from "../values.js";
 import { Deadlines } from "../world/deadlines.js";
@@ -48,6 +49,14 @@ export class Objects {
       gateReplies += resident.openFile?.shipper.waiting ?? 0;
     }
     return { mailboxCalls, gateReplies };
+  }
+
+  /** Those of a class whose files are open, with how many migrations they have applied. */
+  *migrationsApplied(app: string, className: string): Generator<{ readonly object: string; readonly applied: number }> {
+    for (const { object, openFile } of this.#residents.values()) {
+      if (object.app !== app || object.className !== className || openFile === undefined) continue;
+      yield { object: object.id, applied: appliedMigrations(openFile.tables.meta) };
+    }
   }
 
   start(): void {

@@ -5,13 +5,12 @@
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { LuaClass, LuaEntry } from "../lua/contract.js";
 import type { CallHost } from "./call-host.js";
-import { migrateObject } from "./migrate-object.js";
-import type { ObjectContext } from "./object-context.js";
+import { type MigratingContext, migrateObject } from "./migrate-object.js";
 import type { OpenObject } from "./open-object.js";
 import type { LuaEnd } from "./run-lua.js";
 
 export interface WakeParts {
-  readonly context: Pick<ObjectContext, "running" | "quarantine">;
+  readonly context: MigratingContext;
   readonly open: OpenObject;
   readonly lua: LuaClass;
   /** Already served calls in this residency, under another version of the class. */
@@ -20,7 +19,10 @@ export interface WakeParts {
   newHost(): CallHost;
 }
 
-/** @throws MoonportError `quarantined`, `migration_mismatch`, `migration_failed`, `hook_failed`; the caller rolls back */
+/**
+ * @throws MoonportError `quarantined`, `migration_mismatch`, `migration_failed`, `release_behind`, `hook_failed`; the caller
+ * rolls back
+ */
 export async function wakeObject(parts: WakeParts): Promise<CallHost[]> {
   const { open, lua } = parts;
   const { meta } = open.tables;

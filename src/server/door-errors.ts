@@ -4,18 +4,25 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 
 /** What the HTTP library throws is the request's fault when it says so, and ours otherwise. */
-export function doorError(thrown: unknown, settings: Settings): MoonportError {
+export function doorError(thrown: unknown, settings: Settings, url: string): MoonportError {
   if (thrown instanceof MoonportError) return thrown;
   const { code, statusCode, message } = thrown as { code?: string; statusCode?: number; message?: string };
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
-    return MoonportError.of("too_large", `the body is larger than ${settings.HTTP_BODY_BYTES_MAX} bytes`, {
-      hint: "the limit is HTTP_BODY_BYTES_MAX",
+    const isRelease = url.startsWith("/v1/admin/releases/");
+    const bytes = isRelease ? releaseBodyMax(settings) : settings.HTTP_BODY_BYTES_MAX;
+    return MoonportError.of("too_large", `the body is larger than ${bytes} bytes`, {
+      hint: `the limit is ${isRelease ? "RELEASE_BYTES_MAX" : "HTTP_BODY_BYTES_MAX"}`,
     });
   }
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return MoonportError.of("bad_request", message ?? "the request is malformed", { cause: thrown });
   }
   return asMoonportError(thrown);
+}
+
+/** Bytes of a body that deploys: JSON writes a new line or a quote in a text with two signs. */
+export function releaseBodyMax({ HTTP_BODY_BYTES_MAX, RELEASE_BYTES_MAX }: Settings): number {
+  return Math.max(HTTP_BODY_BYTES_MAX, 2 * RELEASE_BYTES_MAX);
 }
 
 export function listenError(cause: unknown, host: string, port: number): MoonportError {

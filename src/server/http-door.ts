@@ -18,7 +18,7 @@ import type { World } from "../world/world.js";
 import { bearerToken } from "./bearer.js";
 import { Connections } from "./connections.js";
 import { delayHandler } from "./delay-handler.js";
-import { challenge, doorError, listenError, malformed } from "./door-errors.js";
+import { challenge, doorError, listenError, malformed, releaseBodyMax } from "./door-errors.js";
 import type { HttpAnswer, HttpHandler, HttpOperation, UpgradeHandler } from "./http-handler.js";
 import { loopbackAddress, plainAddress } from "./loopback.js";
 import { operationsHandler } from "./operations.js";
@@ -172,6 +172,10 @@ export class HttpDoor {
     // A body that is going to be refused is not asked for: the hook above does it once the head was admitted.
     server.server.on("checkContinue", (request, response) => server.server.emit("request", request, response));
     server.setNotFoundHandler((request, reply) => this.#answer(request, reply));
+    // What is deployed may be larger than any call. Who may not deploy has been refused before.
+    server.post("/v1/admin/releases/:app", { bodyLimit: releaseBodyMax(settings) }, (request, reply) =>
+      this.#answer(request, reply),
+    );
     server.all("*", (request, reply) => this.#answer(request, reply));
     if (this.#upgrades.length > 0) {
       server.server.on("upgrade", (request, socket, head) => this.#upgrade(server, request, socket, head));
@@ -268,7 +272,7 @@ export class HttpDoor {
   }
 
   #fail(reply: FastifyReply, thrown: unknown): FastifyReply {
-    const error = doorError(thrown, this.#options.settings);
+    const error = doorError(thrown, this.#options.settings, reply.request.url);
     if (error.code === "internal") {
       const { object, callId } = error;
       this.#options.world.log.error({ error: error.cause ?? error, object, callId }, "a request hit a fault");

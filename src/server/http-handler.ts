@@ -29,7 +29,7 @@ export interface HttpOperation {
 export interface HttpRequest {
   readonly line: RequestLine;
   readonly headers: IncomingHttpHeaders;
-  /** At most HTTP_BODY_BYTES_MAX, of any content type. */
+  /** At most HTTP_BODY_BYTES_MAX, or what a release may have, of any content type. */
   readonly body: Buffer | undefined;
   /** Everybody, where the operation asks for nothing. */
   readonly principal: Principal;

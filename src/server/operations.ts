@@ -16,6 +16,7 @@ import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
 import type { HttpAnswer, HttpHandler, HttpRequest } from "./http-handler.js";
 import { databaseAnswer, forkOf, limitOf, pointOf, restorationOf } from "./past-operations.js";
+import { deployOf, rollbackOf } from "./release-operations.js";
 import { bodyArguments, bodyValue, parseArguments, queryArguments } from "./request-body.js";
 import { callIdOf, timeoutOf } from "./request-headers.js";
 import { type DirectoryPath, type ObjectPath, type Route, routeOf } from "./routes.js";
@@ -73,6 +74,9 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
     case "status":
     case "classes":
     case "nodes":
+    case "releases":
+    case "deploy":
+    case "rollback":
     case "quarantine":
       return (principal) => principal.check({ right: "admin" });
   }
@@ -139,6 +143,12 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
     }
     case "export":
       return databaseAnswer(await node.exportDatabase(identity(route.object), pointOf(route)), context.world.log);
+    case "releases":
+      return json(await node.releases(appNamed(route.app)));
+    case "deploy":
+      return json(await node.deploy(deployOf(appNamed(route.app), deployBody(context.settings, request))));
+    case "rollback":
+      return json(await node.rollback(rollbackOf(appNamed(route.app), deployBody(context.settings, request))));
     case "quarantine":
       return json({ methods: await node.quarantine() });
     case "quarantine_clear": {
@@ -229,6 +239,17 @@ function queryOf(parameters: URLSearchParams, settings: Settings): DirectoryQuer
     ...(after !== undefined && { after }),
     ...(count === "true" && { count: true }),
   };
+}
+
+function appNamed(app: string): string {
+  checkAppName(app);
+  return app;
+}
+
+function deployBody(settings: Settings, request: HttpRequest): PlainObject {
+  const body = bodyValue(settings, request) ?? {};
+  if (isTable(body)) return body;
+  throw MoonportError.of("bad_request", 'the body is a table: {"by": "ada", "message": "..."}');
 }
 
 function classNamed(path: DirectoryPath): DirectoryPath {

@@ -45,7 +45,8 @@ export type Route =
       readonly atMs: string | undefined;
     }
   | { readonly kind: "quarantine" }
-  | { readonly kind: "quarantine_clear"; readonly object: ObjectPath };
+  | { readonly kind: "quarantine_clear"; readonly object: ObjectPath }
+  | { readonly kind: "releases" | "deploy" | "rollback"; readonly app: string };
 
 const ADMIN_NODE_ROUTES = ["status", "classes", "nodes", "quarantine"] as const;
 const FIND_PARAMETERS = ["where", "params", "order", "limit", "after", "count"];
@@ -110,6 +111,7 @@ function directoryRoute(line: RequestLine, segments: readonly string[]): Route {
 function adminRoute(line: RequestLine, segments: readonly string[]): Route {
   const [name = "", ...rest] = segments;
   if (name === "directory" && rest.length === 2) return directoryRoute(line, rest);
+  if ((name === "releases" || name === "rollback") && rest.length === 1) return releaseRoute(line, name, rest[0] ?? "");
   const ofNode = ADMIN_NODE_ROUTES.find((one) => one === name);
   if (rest.length === 0 && ofNode !== undefined) {
     allowMethods(line, ["GET"]);
@@ -132,13 +134,20 @@ function adminRoute(line: RequestLine, segments: readonly string[]): Route {
   return { kind: "store_get", object, key };
 }
 
+function releaseRoute(line: RequestLine, name: "releases" | "rollback", app: string): Route {
+  allowMethods(line, name === "releases" ? ["GET", "POST"] : ["POST"]);
+  checkParameters(line, []);
+  if (name === "rollback") return { kind: "rollback", app };
+  return { kind: line.method === "POST" ? "deploy" : "releases", app };
+}
+
 function objectPath(segments: readonly string[]): ObjectPath {
   const [app = "", className = "", key = ""] = segments;
   return { app, className, key };
 }
 
 function adminNotFound(url: string, name: string): MoonportError {
-  const names = [...ADMIN_NODE_ROUTES, "directory", ...Object.keys(ADMIN_OBJECT_ROUTES)];
+  const names = [...ADMIN_NODE_ROUTES, "directory", "releases", "rollback", ...Object.keys(ADMIN_OBJECT_ROUTES)];
   const guess = names.includes(name) ? undefined : nearest(name, names);
   return MoonportError.of("route_not_found", `no operator's route at ${clip(url)}`, {
     hint: guess === undefined ? `operator's routes: ${names.join(", ")}` : `did you mean ${guess}?`,

@@ -64,6 +64,7 @@ export class ObjectKeys {
 /** So many that the order of keys is that of numbers: 2^53 has 16 digits. */
 const SEQ_DIGITS = 16;
 const EPOCH_DIGITS = 10;
+const RELEASE_DIGITS = 10;
 
 function digits(value: number, count: number): string {
   return String(value).padStart(count, "0");
@@ -91,6 +92,35 @@ export const OWING_PREFIX = "owing/";
 
 export function owingPrefix(session: string): string {
   return `${OWING_PREFIX}${session}/`;
+}
+
+/** Under it stands what was deployed, by app. */
+export const APPS_PREFIX = "apps/";
+
+/** Which releases an app has, and which of them is current. */
+export function releaseRecordKey(app: string): string {
+  return `${APPS_PREFIX}${app}/release`;
+}
+
+/** What the keys of an app's bundles begin with. They stand in the order of their releases' numbers. */
+export function bundlesPrefix(app: string): string {
+  return `${APPS_PREFIX}${app}/releases/`;
+}
+
+/** The files of one release. @param bundle the hash of what stands there */
+export function bundleKey(app: string, { number, bundle }: BundleName): string {
+  return `${bundlesPrefix(app)}${digits(number, RELEASE_DIGITS)}-${bundle}`;
+}
+
+export interface BundleName {
+  readonly number: number;
+  readonly bundle: string;
+}
+
+/** Reads a bundle's key back; undefined for any other key. */
+export function parseBundleKey(key: string): BundleName | undefined {
+  const [, number, bundle] = /\/releases\/(\d{10})-([0-9a-f]{64})$/.exec(key) ?? [];
+  return number === undefined || bundle === undefined ? undefined : { number: Number(number), bundle };
 }
 
 /** What the keys of a class's objects begin with. */

@@ -23,12 +23,15 @@ import { VirtualTime } from "../testing/virtual-time.js";
 import { VirtualWorld } from "../testing/virtual-world.js";
 import { deferred } from "../world/deferred.js";
 import { type Logger, silentLogger } from "../world/logger.js";
+import type { NativeClasses } from "../units/native.js";
 import { bucketOf, networkOf } from "./simulated-process.js";
 
 export interface SimulatedFleetOptions {
   /** Default 1. */
   readonly seed?: number;
   readonly apps: readonly AppSource[];
+  /** Apps that nodes serve as was deployed, once something was. Default: none. */
+  readonly followsReleases?: readonly string[];
   readonly settings?: Readonly<Record<string, number>>;
   /** Whether the bucket writes several keys at once, as the embedded one does; false: as S3. Default false. */
   readonly atomicBucket?: boolean;
@@ -45,6 +48,8 @@ export interface StartOptions {
   readonly weight?: number;
   /** How fast its monotonic clock runs. Default 1. */
   readonly clockRate?: number;
+  /** Host code of its own, by class name. */
+  readonly native?: NativeClasses;
   /** How long its disk takes for a sync, milliseconds. Default 0.5. */
   readonly diskSyncMs?: number;
 }
@@ -173,16 +178,19 @@ export class SimulatedNode {
     this.#life = { kind: "starting", ...died };
     this.bucket = this.#newBucket();
     const world = this.#world;
-    const { zone = "z", weight = 1 } = this.#options;
+    const { zone = "z", weight = 1, native } = this.#options;
+    const { apps, followsReleases = [], observer } = this.#fleet.options;
     const opening = this.bucket.start().then(() =>
       FleetNode.open(
         {
           world,
           bucket: bucketOf(world, this.bucket),
-          apps: this.#fleet.options.apps,
+          apps,
+          followsReleases,
           settings: this.#fleet.settings,
           onClassError: "refuse",
-          ...(this.#fleet.options.observer && { observer: this.#fleet.options.observer(this.name) }),
+          ...(native !== undefined && { native }),
+          ...(observer && { observer: observer(this.name) }),
         },
         {
           node: this.name,

@@ -31,6 +31,23 @@ export function pendingMigrations(meta: Meta, of: ClassMigrations): number {
 }
 
 /**
+ * How many migrations the object has that the class does not declare: a newer release has brought it further.
+ * Their texts are {@link pendingMigrations}' affair.
+ */
+export function migrationsAhead(meta: Meta, of: ClassMigrations): number {
+  return Math.max(0, appliedMigrations(meta) - of.migrations.length);
+}
+
+export function appliedMigrations(meta: Meta): number {
+  return meta.get("migrations")?.length ?? 0;
+}
+
+/** Of each migration's text, in order: what an object keeps of those that it has applied. */
+export function migrationHashes({ migrations }: Pick<ClassMigrations, "migrations">): string[] {
+  return migrations.map(hashOf);
+}
+
+/**
  * Applies what the object lacks; writes nothing when it lacks nothing.
  * @returns how many were applied
  * @throws MoonportError `migration_mismatch`, `migration_failed`; the caller rolls back
@@ -39,7 +56,7 @@ export function applyMigrations(database: ObjectDatabase, meta: Meta, of: ClassM
   const pending = pendingMigrations(meta, of);
   const first = of.migrations.length - pending;
   for (const [offset, text] of of.migrations.slice(first).entries()) applyOne(database, of, first + offset, text);
-  if (pending > 0) meta.set("migrations", of.migrations.map(hashOf));
+  if (pending > 0) meta.set("migrations", migrationHashes(of));
   return pending;
 }
 

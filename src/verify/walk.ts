@@ -10,6 +10,7 @@ import { PROBE_PREFIX } from "../bucket/probe.js";
 import type { ObjectIdentity } from "../identity.js";
 import { NODES_PREFIX } from "../membership/node-record.js";
 import {
+  APPS_PREFIX,
   classPrefix,
   DELAY_PREFIX,
   FLEET_KEY,
@@ -164,7 +165,7 @@ function isPastKey(keys: ObjectKeys, key: string): boolean {
 function isKnown(key: string): boolean {
   // A start that is under way has keys under the probe's prefix.
   if (key === FLEET_KEY || key === PROBE_KEY || key === PAST_WALK_KEY) return true;
-  return [POISON_PREFIX, PROBE_PREFIX, NODES_PREFIX, OWING_PREFIX, DELAY_PREFIX].some((prefix) =>
+  return [APPS_PREFIX, POISON_PREFIX, PROBE_PREFIX, NODES_PREFIX, OWING_PREFIX, DELAY_PREFIX].some((prefix) =>
     key.startsWith(prefix),
   );
 }

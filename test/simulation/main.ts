@@ -21,8 +21,8 @@ interface Flags {
   readonly workload?: Workload;
   readonly objects?: number;
   readonly watchers?: number;
-  readonly doers?: number;
   readonly replicas?: number;
+  readonly doers?: number;
   readonly first?: boolean;
   readonly trace?: boolean;
 }
@@ -35,8 +35,8 @@ const program = new Command("sim")
   .option("--objects <n>", "objects; default by seed", whole)
   .option("--workload <name>", `${WORKLOADS.join(", ")}; default by seed`)
   .option("--watchers <n>", "who watch lists; default by seed", whole)
-  .option("--doers <n>", "who set timers and send messages; default by seed", whole)
   .option("--replicas <percent>", "reads that a copy may answer; default by seed", whole)
+  .option("--doers <n>", "who set timers and send messages; default by seed", whole)
   .option("--first", "as the first simulations were")
   .option("--trace", "print everything that happens");
 program.parse();
@@ -54,8 +54,8 @@ for (let seed = from; seed <= to; seed++) {
       ...(flags.workload !== undefined && { workload: flags.workload }),
       ...(flags.objects !== undefined && { objects: flags.objects }),
       ...(flags.watchers !== undefined && { watchers: flags.watchers }),
-      ...(flags.doers !== undefined && { doers: flags.doers }),
       ...(flags.replicas !== undefined && { replicaShare: flags.replicas / 100 }),
+      ...(flags.doers !== undefined && { doers: flags.doers }),
     },
     isVaried: flags.first !== true,
     ...(flags.trace && { trace: (line: string) => console.log(line) }),

@@ -27,7 +27,19 @@ import type {
   UnitRequest,
   UnitResponse,
 } from "../../src/node-api.js";
+import type {
+  AppReleases,
+  Deployed,
+  DeployRequest,
+  DeployTerms,
+  Release,
+  RollbackRequest,
+} from "../../src/release/contract.js";
 import type { PlainValue, SqlRows, SqlValue } from "../../src/values.js";
+
+function fakeRelease({ by, message = "" }: DeployTerms): Release {
+  return { number: 1, id: "a-deployment", bundle: "0".repeat(64), files: 1, bytes: 1, atMs: 0, by, message };
+}
 
 export class FakeNode implements NodeApi {
   readonly calls: CallRequest[] = [];
@@ -45,6 +57,8 @@ export class FakeNode implements NodeApi {
     readonly restoration: Partial<Restoration>;
     readonly key?: string;
   }[] = [];
+  readonly deployed: DeployRequest[] = [];
+  readonly rolledBack: RollbackRequest[] = [];
   quarantined: QuarantineEntry[] = [];
   readonly sent: SendRequest[] = [];
   readonly delay: DelayApi = {
@@ -179,6 +193,20 @@ export class FakeNode implements NodeApi {
     return this.quarantined.length < known;
   }
 
+  async deploy({ app, files, ...terms }: DeployRequest): Promise<Deployed> {
+    this.deployed.push({ app, files, ...terms });
+    return { release: fakeRelease(terms), changed: true, nodes: [] };
+  }
+
+  async rollback(request: RollbackRequest): Promise<Deployed> {
+    this.rolledBack.push(request);
+    return { release: fakeRelease(request), changed: true, nodes: [] };
+  }
+
+  async releases(app: string): Promise<AppReleases> {
+    return { app, releases: [], nodes: [{ source: "folder" }] };
+  }
+
   async nodes(): Promise<readonly NodeInfo[]> {
     return this.fleet;
   }
@@ -197,6 +225,7 @@ export class FakeNode implements NodeApi {
       watchedObjects: 0,
       classes: 1,
       classErrors: [],
+      releases: [],
       ...(this.fleetStatus && { fleet: this.fleetStatus }),
     };
   }

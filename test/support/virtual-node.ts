@@ -28,6 +28,7 @@ export interface VirtualNodeOptions {
   readonly units?: Readonly<Record<string, string>>;
   /** Lua by module name. */
   readonly modules?: Readonly<Record<string, string>>;
+  readonly followsReleases?: readonly string[];
   readonly native?: NodeOptions["native"];
   readonly outbound?: NodeOptions["outbound"];
   readonly seed?: number;
@@ -85,6 +86,7 @@ export class VirtualNode {
       settings: resolveSettings({ HEALTH_INTERVAL_MS: 0, ...settings }),
       onClassError: this.#options.onClassError ?? "refuse",
       observer: (observation) => void this.observations.push(observation),
+      ...(this.#options.followsReleases !== undefined && { followsReleases: this.#options.followsReleases }),
       ...(this.#options.native !== undefined && { native: this.#options.native }),
       ...(this.#options.outbound !== undefined && { outbound: this.#options.outbound }),
     });
