@@ -58,7 +58,7 @@ import type { Position } from "./object/replica-copy.js";
 import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
-import type { DeferredOutcome, Woken } from "./object/work.js";
+import type { DeferredOutcome, Waker, Woken } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
 import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
@@ -94,7 +94,7 @@ const NO_CHAIN: readonly string[] = [];
 type Phase = "serving" | "settling" | "stopping" | "stopped";
 const SYSTEM: Caller = { kind: "system" };
 /** What waking an object that is not there comes to. */
-const NOWHERE: Woken = { epoch: 0, seq: 0, ran: 0, inMs: null };
+const NOWHERE: Woken = { epoch: 0, seq: 0, ran: 0, inMs: null, dueMs: null };
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** This life of the node: the session that it began with. */
@@ -290,7 +290,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         call: (request) => this.call(request),
         callHere: (request) => this.#dispatch(request, NO_CHAIN),
         callObject: (call) => this.#context.call(call),
-        wake: (object) => this.wake(object),
+        wake: (object, waker) => this.wake(object, waker),
         native: options.native ?? {},
         depthMax: settings.VALUE_DEPTH_MAX,
       }),
@@ -306,7 +306,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         this.#delay.membersChanged();
       },
       sessionEnded: () => this.#delay.membersChanged(),
-      takenOver: async (object) => void (await this.wake(object)),
+      takenOver: async (object) => void (await this.wake(object, "taker")),
       handOver: (object, to) => this.#objects.handOver(object, to),
       lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
@@ -338,12 +338,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
    * know of its next one does.
    * @throws MoonportError `moved` when the object is another node's
    */
-  async wake(object: ObjectIdentity): Promise<Woken> {
+  async wake(object: ObjectIdentity, waker: Waker): Promise<Woken> {
     this.#assertServing(SYSTEM);
     const exists = await this.#objects.exists(object);
     const expiresMs = this.#nowMs() + this.#options.settings.CALL_TIMEOUT_MS;
-    return this.#delay.waking(object, async () => {
-      if (exists) return this.#objects.runTimers(object, expiresMs);
+    return this.#delay.waking(object, waker, async () => {
+      if (exists) return this.#objects.runTimers(object, waker, expiresMs);
       await this.#tellGone(object);
       return NOWHERE;
     });

@@ -21,6 +21,8 @@ export interface DriverPort extends ShardHomes {
   here(shard: number, method: string, args: PlainValue[]): Promise<PlainValue>;
   /** Calls an object wherever it lives. @throws MoonportError */
   call(call: InnerCall): Promise<PlainValue>;
-  /** Has an object run its due timers, wherever it lives. @throws MoonportError */
+  /** Has an object run its due timers, wherever it lives, for its shard, which takes the answer. @throws MoonportError */
   wake(object: ObjectIdentity): Promise<Woken>;
+  /** Has an object do what it owes, wherever it lives: its node sees to it that all of it is. @throws MoonportError */
+  takeUp(object: ObjectIdentity): Promise<void>;
 }

@@ -4,7 +4,7 @@ import type { RowDebts } from "../directory/row-debts.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations } from "../object/obligations.js";
-import type { Woken } from "../object/work.js";
+import type { Waker, Woken } from "../object/work.js";
 import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
 import { ArgumentStore } from "./argument-store.js";
@@ -52,7 +52,7 @@ export class NodeDelay {
       owing: this.#owing,
       isHome: parts.isHomeOf,
       owes: (object) => this.#keeper.owes(object),
-      wake: async (object) => void (await port.wake(object)),
+      wake: (object) => port.takeUp(object),
     });
   }
 
@@ -85,8 +85,8 @@ export class NodeDelay {
   }
 
   /** This node has an object run its timers. */
-  waking(object: ObjectIdentity, run: () => Promise<Woken>): Promise<Woken> {
-    return this.#keeper.waking(object, run);
+  waking(object: ObjectIdentity, waker: Waker, run: () => Promise<Woken>): Promise<Woken> {
+    return waker === "shard" ? this.#keeper.waking(object, run) : this.#keeper.takingUp(object, run);
   }
 
   /** The object gets other content by another way than its own commits, with timers and messages of its own (W1). */

@@ -17,7 +17,7 @@ import type { Scheduler } from "./scheduler.js";
 export interface MessageParts {
   readonly world: World;
   readonly settings: Pick<Settings, "CALL_TIMEOUT_MS" | "DELAY_BACKOFF_MS">;
-  readonly port: Pick<DriverPort, "call" | "wake">;
+  readonly port: Pick<DriverPort, "call" | "takeUp">;
   readonly scheduler: Scheduler;
 }
 

@@ -147,7 +147,7 @@ export class OwedKeeper implements Obligations, RowDebts {
     this.#release(object.id);
   }
 
-  /** Somebody has the object run its timers. What it comes to says when it wants to be woken next. */
+  /** Its shard has the object run its timers. What it comes to says when it wants to be woken next. */
   async waking(object: ObjectIdentity, run: () => Promise<Woken>): Promise<Woken> {
     const { id } = object;
     // The shard gives up the time that it has when it gets the answer.
@@ -168,6 +168,15 @@ export class OwedKeeper implements Obligations, RowDebts {
       const owed = this.#owed.get(id);
       if (owed !== undefined) this.#tell(owed);
     }
+  }
+
+  /** Somebody else has the object do what it owes. */
+  async takingUp({ id }: ObjectIdentity, run: () => Promise<Woken>): Promise<Woken> {
+    const woken = await run();
+    this.#release(id);
+    // Before the answer leaves: whoever asked may then forget the object.
+    if (this.#owed.has(id)) await this.#parts.owing.add(id);
+    return woken;
   }
 
   owes({ id }: ObjectIdentity): boolean {
@@ -309,7 +318,7 @@ export class OwedKeeper implements Obligations, RowDebts {
       try {
         // Should it come back meanwhile, that is noted anew.
         owed.sendThrough = 0;
-        return void (await port.wake(owed.object));
+        return await port.takeUp(owed.object);
       } catch {
         owed.sendThrough = Math.max(owed.sendThrough, through);
         await sleep(world, this.#pauseMs(failures));

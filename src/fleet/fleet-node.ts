@@ -33,7 +33,7 @@ import type {
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
 import type { Position } from "../object/replica-copy.js";
-import type { DeferredOutcome, Woken } from "../object/work.js";
+import type { DeferredOutcome, Waker, Woken } from "../object/work.js";
 import type { LiveApi, ReadingCall, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { LiveSource } from "../realtime/live-source.js";
 import type { ReleasePeers, ReleaseQuestion } from "../release/peers.js";
@@ -97,7 +97,7 @@ type Operation =
   /** How far its owner has committed it, for a copy beside this journal. */
   | { readonly kind: "position"; readonly journal: string }
   | { readonly kind: "timers" }
-  | { readonly kind: "wake" };
+  | { readonly kind: "wake"; readonly waker: Waker };
 
 interface Asked {
   readonly app: string;
@@ -240,8 +240,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#read(object, { kind: "timers" });
   }
 
-  wake(object: ObjectIdentity): Promise<Woken> {
-    return this.#read(object, { kind: "wake" });
+  wake(object: ObjectIdentity, waker: Waker): Promise<Woken> {
+    return this.#read(object, { kind: "wake", waker });
   }
 
   get delay(): DelayApi {
@@ -546,7 +546,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       case "timers":
         return node.timers(object);
       case "wake":
-        return node.wake(object);
+        return node.wake(object, operation.waker);
     }
   }
 

@@ -477,7 +477,7 @@ export class Burst {
       events: this.#events,
       ends: this.#ends,
       rows: this.#rows,
-      toldNextDue: this.#wakes.length > 0,
+      toldNextDue: this.#wakes.some(({ waker }) => waker === "shard"),
       waiting: this.#waiting,
       ...fields,
     };
@@ -496,6 +496,7 @@ export class Burst {
       seq: this.#open.committedSeq + this.#seqs,
       ran: this.#timersRan,
       inMs: nextMs === undefined ? null : nextMs - this.#context.world.clock.wallMs(),
+      dueMs: nextMs ?? null,
     };
   }
 

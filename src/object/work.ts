@@ -63,9 +63,16 @@ export interface RowWork {
   reject(error: MoonportError): void;
 }
 
+/**
+ * Who has an object woken. A `shard` goes on asking until it has heard when the object wants to be woken next, so nobody else
+ * need tell it; whoever has taken something over from another session (`taker`) keeps nothing of the answer.
+ */
+export type Waker = "shard" | "taker";
+
 /** The object's due timers run, each in a savepoint of its own. */
 export interface TimersWork {
   readonly kind: "timers";
+  readonly waker: Waker;
   /** Monotonic. */
   readonly expiresMs: number;
   resolve(reply: Reply): void;
@@ -81,6 +88,8 @@ export interface Woken {
   readonly ran: number;
   /** From now by the clock of the object's node; null when no timer is set. */
   readonly inMs: number | null;
+  /** Wall clock of that node at which it is due; null when no timer is set. */
+  readonly dueMs: number | null;
 }
 
 /** Messages have reached whom they were for: they leave the outbox. */

@@ -94,7 +94,12 @@ async function startKeeper() {
     answers.push(answer);
     return answer.promise;
   };
-  const port = { ask, call: async () => null, wake: async () => ({ epoch: 1, seq: 1, ran: 0, inMs: null }) };
+  const port = {
+    ask,
+    call: async () => null,
+    wake: async () => ({ epoch: 1, seq: 1, ran: 0, inMs: null, dueMs: null }),
+    takeUp: async () => {},
+  };
   const { world, bucket, owing } = parts;
   const scheduler = new Scheduler({ world, settings, port, arguments: new ArgumentStore(bucket) });
   const keeper = new OwedKeeper({

@@ -143,7 +143,7 @@ export const OBLIGATIONS: Record<string, Variant> = {
         },
       })),
     ],
-    plan: { ...DOERS, strikeMs: 500, ...CRASHES },
+    plan: { ...DOERS, nodes: 1, strikeMs: 500, ...CRASHES },
     seed: 1,
     caughtBy: "timers",
   },
