@@ -51,11 +51,7 @@ export class ReplicaCopies {
    * @returns undefined where the owner is to be asked: no copy can be brought to the position, or it is of another version of the
    * class. @throws MoonportError what the method throws
    */
-  async read(
-    object: ObjectIdentity,
-    position: Position,
-    reading: Reading,
-  ): Promise<CopyRead<PlainValue> | undefined> {
+  async read(object: ObjectIdentity, position: Position, reading: Reading): Promise<CopyRead<PlainValue> | undefined> {
     const { lua } = reading;
     if (position.version !== lua.version) return undefined;
     const copy = this.#copyOf(object);

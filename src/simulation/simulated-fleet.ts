@@ -21,9 +21,9 @@ import { SeededRandom } from "../testing/seeded-random.js";
 import { type LatencyMs, SimulatedNetwork } from "../testing/simulated-network.js";
 import { VirtualTime } from "../testing/virtual-time.js";
 import { VirtualWorld } from "../testing/virtual-world.js";
+import type { NativeClasses } from "../units/native.js";
 import { deferred } from "../world/deferred.js";
 import { type Logger, silentLogger } from "../world/logger.js";
-import type { NativeClasses } from "../units/native.js";
 import { bucketOf, networkOf } from "./simulated-process.js";
 
 export interface SimulatedFleetOptions {

@@ -169,8 +169,16 @@ it("a writing method is refused wherever it is called", async () => {
   const fleet = await startFleet(2);
   const object = listAt(fleet, "n0");
   for (const node of ["n0", "n1"]) {
-    const request = { object, method: "append", args: [1], caller: { kind: "client" }, consistency: "replica" } as const;
-    await expect(fleet.time.until(fleet.node(node).call(request))).rejects.toMatchObject({ code: "not_a_reading_method" });
+    const request = {
+      object,
+      method: "append",
+      args: [1],
+      caller: { kind: "client" },
+      consistency: "replica",
+    } as const;
+    await expect(fleet.time.until(fleet.node(node).call(request))).rejects.toMatchObject({
+      code: "not_a_reading_method",
+    });
   }
   expect(await call(fleet, "n0", object, "all")).toEqual([]);
 });
