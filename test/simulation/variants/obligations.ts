@@ -147,19 +147,6 @@ export const OBLIGATIONS: Record<string, Variant> = {
     seed: 1,
     caughtBy: "timers",
   },
-  "a shard is awake only when it is asked": {
-    breaks: "Nobody sees to a shard whose node has died until somebody calls it.",
-    replaces: [
-      replacing("delay/delay-driver", ({ DelayDriver }) => ({
-        DelayDriver: class extends DelayDriver {
-          override look = (): void => {};
-        },
-      })),
-    ],
-    plan: { ...DOERS, doers: 1, strikeMs: 500, ...CRASHES },
-    seed: 1,
-    caughtBy: "messages",
-  },
 };
 
 function applying(broken: (apply: ApplyEntry) => ApplyEntry): Variant["replaces"][number] {
