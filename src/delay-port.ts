@@ -9,7 +9,7 @@ import type { CallReply, CallRequest } from "./node-api.js";
 import type { CallRouter } from "./node-options.js";
 import type { InnerCall } from "./object/inner-call.js";
 import { SYSTEM_APP } from "./object/system-class.js";
-import type { Waker, Woken } from "./object/work.js";
+import type { WakeTeller, Woken } from "./object/work.js";
 import type { Manifest } from "./shipping/manifest.js";
 import { callNative, type NativeClasses } from "./units/native.js";
 import type { PlainValue } from "./values.js";
@@ -24,7 +24,7 @@ export interface DelayPortParts {
   /** As `call`, while the node is stopping too, and without a word to the shard's driver. */
   readonly callHere: (request: CallRequest) => Promise<CallReply>;
   readonly callObject: (call: InnerCall) => Promise<PlainValue>;
-  readonly wake: (object: ObjectIdentity, waker: Waker) => Promise<Woken>;
+  readonly wake: (object: ObjectIdentity, teller: WakeTeller) => Promise<Woken>;
   readonly native: NativeClasses;
   readonly depthMax: number;
 }
@@ -35,8 +35,6 @@ export function delayPort(parts: DelayPortParts): DriverPort {
   const requestOf = (shard: number, method: string, args: PlainValue[]): CallRequest => {
     return { object: shardObject(shard), method, args, caller: CALLER };
   };
-  const wake = (object: ObjectIdentity, waker: Waker): Promise<Woken> =>
-    parts.router()?.wake(object, waker) ?? parts.wake(object, waker);
   return {
     isHome: (shard) => parts.isHomeOf(partitionOf(shardObject(shard).id)),
     holds: (shard) => parts.holds(shardObject(shard)),
@@ -51,8 +49,7 @@ export function delayPort(parts: DelayPortParts): DriverPort {
     },
     here: async (shard, method, args) => (await parts.callHere(requestOf(shard, method, args))).value,
     call: (call) => (isNative(parts, call) ? callHost(parts, call) : parts.callObject(call)),
-    wake: (object) => wake(object, "shard"),
-    takeUp: async (object) => void (await wake(object, "taker")),
+    wake: (object, teller) => parts.router()?.wake(object, teller) ?? parts.wake(object, teller),
   };
 }
 

@@ -10,6 +10,7 @@ import { type AnnouncedNode, openAnnounced } from "./announced-node.js";
 import { openBucket } from "./bucket/open-bucket.js";
 import { type FindOptions, type FindQuery, queryOf } from "./client/find.js";
 import type { AnyMethods } from "./client/object-handle.js";
+import type { DelayApi } from "./delay/contract.js";
 import { orAborted } from "./embed/aborted.js";
 import { type AppReader, appReader } from "./embed/app-reader.js";
 import { authenticatorOf } from "./embed/authenticator.js";
@@ -17,7 +18,6 @@ import type { MoonportObject } from "./embed/handle.js";
 import { EmbeddedObject } from "./embed/object.js";
 import { guardedObserver, logFormatOf, loggerOf } from "./embed/observing.js";
 import {
-  type CallOptions,
   checkDeployOptions,
   checkMoonportOptions,
   checkRollbackOptions,
@@ -27,6 +27,7 @@ import {
   type ReplacedTexts,
   type RollbackOptions,
   type UnitCall,
+  type UnitOptions,
 } from "./embed/options.js";
 import { MoonportPast } from "./embed/past.js";
 import { unitRequestOf } from "./embed/unit.js";
@@ -165,7 +166,7 @@ export class Moonport {
    * Runs a unit; resolves with its response once everything that it did is durable.
    * @throws MoonportError what the unit throws, `unit_not_found`, `outcome_unknown` naming its calls; or the signal's reason
    */
-  async unit(name: string, request: UnitCall = {}, options: CallOptions = {}): Promise<UnitResponse> {
+  async unit(name: string, request: UnitCall = {}, options: UnitOptions = {}): Promise<UnitResponse> {
     const { app, world, settings, announced } = this.#parts;
     checkUnitName(name);
     const callId = options.callId ?? uuidv7(world);
@@ -183,6 +184,11 @@ export class Moonport {
     const { timeoutMs, signal } = options;
     const request = { app, className, query: queryOf(query, options), ...(timeoutMs !== undefined && { timeoutMs }) };
     return await orAborted(signal, () => announced.node.find(request));
+  }
+
+  /** Delayed commands, whoever sent them: listed, looked at, taken back, moved, delivered after all (docs/timers.md). */
+  get delay(): Omit<DelayApi, "send"> {
+    return this.#parts.announced.node.delay;
   }
 
   /** How a class's directory stands. @throws MoonportError `no_directory` */
@@ -266,9 +272,12 @@ export class Moonport {
   }
 
   async #close(): Promise<void> {
+    const { doors, announced } = this.#parts;
     this.#closing.abort();
-    await this.#parts.doors?.stop();
-    await this.#parts.announced.close();
+    doors?.leaving();
+    await announced.node.leave();
+    await doors?.stop();
+    await announced.close();
   }
 }
 

@@ -1,8 +1,8 @@
 /** The node behind the rows on very many delayed commands. Their shards are given them in batches, as a fleet's nodes do. */
 import { setTimeout as pause } from "node:timers/promises";
-import { type CommandRequest, shardOf } from "../../src/delay/command.js";
+import type { CommandRequest } from "../../src/delay/command.js";
 import { DELAY_SHARD } from "../../src/delay/shard-class.js";
-import { identityOf } from "../../src/identity.js";
+import { identityOf, partitionOf } from "../../src/identity.js";
 import { SYSTEM_APP } from "../../src/object/system-class.js";
 import { encodeValue } from "../../src/store/value-codec.js";
 import type { PlainValue } from "../../src/values.js";
@@ -82,9 +82,10 @@ serve(commands, async () => bench?.close());
 /** To their shards. */
 async function give(count: number, dueMs: (index: number) => number): Promise<void> {
   const batches = new Map<number, CommandRequest[]>();
+  const shards = bench?.settings.DELAY_SHARDS ?? 1;
   for (let index = 0; index < count; index++) {
     const key = `t${index % OBJECTS}`;
-    const shard = shardOf(identityOf("default", "Timed", key).id);
+    const shard = partitionOf(identityOf("default", "Timed", key).id) % shards;
     const batch = batches.get(shard) ?? [];
     batches.set(shard, batch);
     batch.push(commandOf(key, dueMs(index)));

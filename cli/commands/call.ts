@@ -1,7 +1,7 @@
 /** `moonport call Class/key method [args...]` */
 import type { Command } from "commander";
 import { checkMethodName, type ObjectIdentity } from "../../src/identity.js";
-import type { NodeApi } from "../../src/node-api.js";
+import type { Consistency, NodeApi } from "../../src/node-api.js";
 import { SETTINGS } from "../../src/settings/settings.js";
 import { type Context, contextOf, wholeNumber } from "../context.js";
 import { type FoundNode, withNode } from "../find-node.js";
@@ -11,6 +11,7 @@ import { argumentOf, callIdOf, objectOf } from "../words.js";
 interface CallFlags {
   readonly id?: string;
   readonly timeout?: number;
+  readonly consistency?: Consistency;
 }
 
 export function addCall(program: Command): void {
@@ -22,6 +23,14 @@ export function addCall(program: Command): void {
     .argument("[args...]", "JSON where they parse as JSON, else strings")
     .option("--id <id>", "the call's id: a second call with it returns the first one's reply (default: a new one)")
     .option("--timeout <ms>", "how long to wait in all", wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max))
+    .addOption(
+      program
+        .createOption(
+          "--consistency <consistency>",
+          "of a reading method: a copy on the node that is asked may answer (default: the object's owner does)",
+        )
+        .choices(["replica"]),
+    )
     .addHelpText(
       "after",
       `
@@ -55,9 +64,11 @@ async function call(
       caller: { kind: "client" },
       callId,
       ...(flags.timeout !== undefined && { timeoutMs: flags.timeout }),
+      ...(flags.consistency !== undefined && { consistency: flags.consistency }),
     });
-    const { value, seq } = reply;
-    context.output.result(jsonText(value), { value, ...(seq !== undefined && { seq }), id: callId });
+    const { value, seq, from } = reply;
+    const more = { ...(seq !== undefined && { seq }), ...(from !== undefined && { from }) };
+    context.output.result(jsonText(value), { value, ...more, id: callId });
     if (kind === "own" && seq !== undefined) await tellOfTimers(context, node, object);
   };
   // Its id makes it so.

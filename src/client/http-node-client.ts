@@ -13,6 +13,8 @@ import type {
   CallRequest,
   ClassInfo,
   DirectoryStatus,
+  Drained,
+  DrainRequest,
   ExportedDatabase,
   FindRequest,
   FoundPage,
@@ -26,6 +28,7 @@ import type {
   Recovered,
   Restoration,
   Restored,
+  RingInfo,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -34,7 +37,15 @@ import type { LiveApi, Sink, SubscribeRequest, Subscription } from "../realtime/
 import type { AppReleases, Deployed, DeployRequest, RollbackRequest } from "../release/contract.js";
 import { SETTINGS } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlRows, SqlValue } from "../values.js";
-import { CALL_ID_HEADER, CUT_HEADER, SEQ_HEADER, TIMEOUT_HEADER, UNIT_HEADER } from "../wire/http-headers.js";
+import {
+  CALL_ID_HEADER,
+  CONSISTENCY_HEADER,
+  CUT_HEADER,
+  FROM_HEADER,
+  SEQ_HEADER,
+  TIMEOUT_HEADER,
+  UNIT_HEADER,
+} from "../wire/http-headers.js";
 import { errorOf } from "../wire/problem.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { uuidv7, type World } from "../world/world.js";
@@ -132,14 +143,16 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     const headers = {
       [CALL_ID_HEADER]: request.callId ?? uuidv7(this.#options.world),
       [TIMEOUT_HEADER]: String(Math.max(1, Math.ceil(timeoutMs))),
+      ...(request.consistency && { [CONSISTENCY_HEADER]: request.consistency }),
     };
     const body = wireJson([...args]);
     const ask: Ask = request.mustRead
       ? { method: "GET", path: `${path}?args=${encodeURIComponent(body)}`, headers, timeoutMs }
       : { method: "POST", path, body, headers, timeoutMs };
     const answer = await this.#ask(signal === undefined ? ask : { ...ask, signal });
-    const seq = answer.headers[SEQ_HEADER];
-    return typeof seq === "string" ? { value: answer.body, seq: Number(seq) } : { value: answer.body };
+    const { [SEQ_HEADER]: seq, [FROM_HEADER]: from } = answer.headers;
+    if (typeof seq !== "string") return { value: answer.body };
+    return { value: answer.body, seq: Number(seq), ...(from === "replica" && { from }) };
   }
 
   /**
@@ -284,6 +297,16 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     return as<{ nodes: NodeInfo[] }>(await this.#get("/v1/admin/nodes")).nodes;
   }
 
+  async ring(object?: ObjectIdentity): Promise<RingInfo> {
+    return as<RingInfo>(await this.#get(`/v1/admin/ring${object === undefined ? "" : `/${objectPath(object)}`}`));
+  }
+
+  async drain(request: DrainRequest): Promise<Drained> {
+    const timeoutMs = SETTINGS.DRAIN_MS.max;
+    const ask: Ask = { method: "POST", path: "/v1/admin/drain", body: wireJson({ ...request }), timeoutMs, once: true };
+    return as<Drained>((await this.#ask(ask)).body);
+  }
+
   async deploy({ app, ...request }: DeployRequest): Promise<Deployed> {
     return await this.#publish(`/v1/admin/releases/${app}`, {
       ...request,
@@ -367,7 +390,9 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
         fail(this.#unreachable(`did not answer within ${Math.round(waitMs)} ms`));
       });
       const gone = (): void => fail(callerGone());
+      let isSettled = false;
       const settle = (): void => {
+        isSettled = true;
         timer.cancel();
         ask.signal?.removeEventListener("abort", gone);
       };
@@ -378,6 +403,8 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
       };
       ask.signal?.addEventListener("abort", gone, { once: true });
       request.on("error", (cause: NodeJS.ErrnoException) => {
+        // Of a request that was given up here: nobody waits for it to be sent again.
+        if (isSettled) return;
         // The node closed a kept connection just as we took it up again. A fresh one tells whether it is still there.
         if (request.reusedSocket && cause.code === "ECONNRESET" && ask.once !== true) {
           settle();

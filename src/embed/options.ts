@@ -20,6 +20,7 @@ import type {
   SubscribeOptions as ClientSubscribeOptions,
   ViewOptions as ClientViewOptions,
 } from "../client/object-handle.js";
+import type { SendOptions as ClientSendOptions } from "../client/send.js";
 import { MoonportError } from "../errors.js";
 import type { FleetConfig } from "../fleet/fleet-config.js";
 import type { LinkTls } from "../links/link-tls.js";
@@ -121,6 +122,10 @@ export interface UnitCall {
 }
 
 export type CallOptions = ClientCallOptions & OnBehalf;
+/** Kept or refused at once: nothing is waited for. */
+export type SendOptions = Omit<ClientSendOptions, "timeoutMs"> & OnBehalf;
+/** A unit reads its own writes: no copy answers it. */
+export type UnitOptions = Omit<CallOptions, "consistency">;
 export type SubscribeOptions = ClientSubscribeOptions & OnBehalf;
 export type ViewOptions = ClientViewOptions & OnBehalf;
 
@@ -195,12 +200,13 @@ const DEPLOY_RULES: OptionRules<DeployOptions> = {
   ...TERM_RULES,
 };
 const ROLLBACK_RULES: OptionRules<RollbackOptions> = { to: wholeNumber(1, Number.MAX_SAFE_INTEGER), ...TERM_RULES };
-const CALL_RULES: OptionRules<CallOptions> = {
+const UNIT_OPTION_RULES: OptionRules<UnitOptions> = {
   callId,
   timeoutMs: wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max),
   signal: abortSignal,
   as: actingFor,
 };
+const CALL_RULES: OptionRules<CallOptions> = { ...UNIT_OPTION_RULES, consistency: oneOf("replica") };
 const ACTING_RULES: OptionRules<ActingFor> = { id: text, claims: flatObject };
 const CLAIMS_DEPTH_MAX = 64;
 
@@ -263,6 +269,11 @@ export function checkUnitCall(request: UnitCall): void {
 /** @throws MoonportError `bad_option` */
 export function checkCallOptions(options: CallOptions): void {
   checkOptions("call", options, CALL_RULES);
+}
+
+/** @throws MoonportError `bad_option` */
+export function checkUnitOptions(options: UnitOptions): void {
+  checkOptions("unit", options, UNIT_OPTION_RULES);
 }
 
 /** @throws MoonportError `bad_option`, `bad_value` */

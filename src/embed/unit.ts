@@ -2,7 +2,7 @@
 
 import type { UnitRequest } from "../node-api.js";
 import { plainCopy } from "../plain-copy.js";
-import { type CallOptions, callerOf, checkCallOptions, checkUnitCall, type UnitCall } from "./options.js";
+import { callerOf, checkUnitCall, checkUnitOptions, type UnitCall, type UnitOptions } from "./options.js";
 
 export interface NamedUnit {
   readonly app: string;
@@ -13,11 +13,11 @@ export interface NamedUnit {
 export function unitRequestOf(
   { app, unit }: NamedUnit,
   asked: UnitCall,
-  options: CallOptions & { readonly callId: string },
+  options: UnitOptions & { readonly callId: string },
   depthMax: number,
 ): UnitRequest {
   checkUnitCall(asked);
-  checkCallOptions(options);
+  checkUnitOptions(options);
   const { callId, timeoutMs, signal } = options;
   const body = asked.body === undefined ? undefined : plainCopy(asked.body, "the body", depthMax);
   return {

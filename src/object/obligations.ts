@@ -12,7 +12,7 @@ export interface OwedMark {
   readonly nextDueMs: number | undefined;
   /** Number of the last message that is to be sent; 0 when there is none. */
   readonly messagesThrough: number;
-  /** Its shard woke the object for its timers and is told the same, and goes on asking until it was. */
+  /** Whoever woke the object for its timers is told the same, and goes on asking until it was. */
   readonly isToldToShard: boolean;
 }
 

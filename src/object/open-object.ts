@@ -217,7 +217,7 @@ export class OpenObject {
     return !this.shipper.clean && this.cargo.walBytes() + this.shipper.bytesUnderWay > bytesMax;
   }
 
-  /** After COMMIT. @param toldNextDue the object's shard had timers run, and is told when the next is due */
+  /** After COMMIT. @param toldNextDue whoever had timers run is told when the next is due */
   commit(seqs: number, events: readonly EmittedEvent[], toldNextDue: boolean): void {
     this.#committedSeq += seqs;
     if (this.tables.owingChange.happened) this.#noteOwed(toldNextDue);

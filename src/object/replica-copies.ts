@@ -104,7 +104,7 @@ export class ReplicaCopies {
   }
 }
 
-/** A copy cannot be migrated: it is served as it stands, or not. */
+/** R4: a copy cannot be migrated; it is served as it stands, or not. */
 function isOf({ tables: { meta } }: HostFile, lua: LuaClass): boolean {
   return meta.get("class_version") === lua.version && pendingMigrations(meta, lua) === 0;
 }

@@ -2,8 +2,8 @@
  * One object of another node's, readable here: a copy of its file that is brought to where a reader needs it, and read there.
  *
  * Promises:
- * - A reader is given a state no older than the position it asked for, and nothing that has not landed: the bucket's, or entries of
- *   this node's journal through the position, which the owner of that very epoch has said is released.
+ * - A reader is given a state no older than the position it asked for (R3), and nothing that has not landed: the bucket's, or
+ *   entries of this node's journal through the position, which the owner of that very epoch has said is released (R2).
  * - SQLite has the file open only while nothing is written to it, and readers wait while it is (O1 needs no mailbox here: nobody
  *   writes).
  * - What fails on the way is not the reader's failure: there is no copy for it then, and the owner is asked.
@@ -173,14 +173,13 @@ export class ReplicaCopy {
     const file = this.#file;
     const from = file?.line === epoch ? file.seq : 0;
     const held = await this.#parts.entries(this.#object.id, { epoch, afterSeq: from, throughSeq: seq });
-    const ends = held?.entries.at(-1)?.toSeq;
-    const doesEnd = ends === seq;
-    if (held !== undefined && file !== undefined && from > 0 && doesEnd && startOf(held) <= from) {
+    const isHeld = (held?.entries.at(-1)?.toSeq ?? 0) >= seq;
+    if (held !== undefined && file !== undefined && from > 0 && isHeld && startOf(held) <= from) {
       await this.#exclusively(() => this.#take(file, held, epoch));
       return "done";
     }
     const isCovered = position.covered || (held !== undefined && held.base >= seq);
-    if (!isCovered && !doesEnd) return "missing";
+    if (!isCovered && !isHeld) return "missing";
     await this.#fromBucket(isCovered ? undefined : held, epoch);
     return "done";
   }

@@ -1,9 +1,10 @@
-/** What a request says about its call in headers (docs/http.md): its id, and how long its caller waits. */
+/** What a request says about its call in headers (docs/http.md): its id, how long its caller waits, who may answer. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MoonportError } from "../errors.js";
+import type { Consistency } from "../node-api.js";
 import { SETTINGS } from "../settings/settings.js";
 import { CALL_ID_GRAMMAR, isCallId } from "../wire/call-id.js";
-import { CALL_ID_HEADER, DEADLINE_HEADER, TIMEOUT_HEADER } from "../wire/http-headers.js";
+import { CALL_ID_HEADER, CONSISTENCY_HEADER, DEADLINE_HEADER, TIMEOUT_HEADER } from "../wire/http-headers.js";
 
 /** RFC 3339: a date and a time with its offset. `Date.parse` alone takes much else. */
 const DATE_TIME = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
@@ -17,6 +18,13 @@ export function callIdOf(headers: IncomingHttpHeaders): string | undefined {
     throw MoonportError.of("bad_request", `Idempotency-Key is ${CALL_ID_GRAMMAR}`);
   }
   return callId;
+}
+
+/** @throws MoonportError `bad_request` */
+export function consistencyOf(headers: IncomingHttpHeaders): Consistency | undefined {
+  const consistency = headers[CONSISTENCY_HEADER];
+  if (consistency === undefined || consistency === "replica") return consistency;
+  throw MoonportError.of("bad_request", "Moonport-Consistency is replica; without it the owner answers");
 }
 
 /**

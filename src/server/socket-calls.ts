@@ -8,7 +8,7 @@
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkMethodName, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
-import type { CallReply, CallRequest, CallWaiter, NodeApi } from "../node-api.js";
+import type { CallReply, CallRequest, CallWaiter, Consistency, NodeApi } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { Deadlines, Watch } from "../world/deadlines.js";
 
@@ -21,6 +21,7 @@ export interface SocketCallInput {
   readonly callId?: string;
   readonly timeoutMs?: number;
   readonly mustRead?: boolean;
+  readonly consistency?: Consistency;
   /** What is done instead of the call: a query of a class's directory. */
   readonly instead?: (timeoutMs: number | undefined) => Promise<CallReply>;
 }
@@ -187,6 +188,7 @@ class SocketCall implements CallRequest, CallWaiter {
   /** Counts from when the node is asked. */
   timeoutMs?: number;
   readonly mustRead?: boolean;
+  readonly consistency?: Consistency;
   readonly instead?: (timeoutMs: number | undefined) => Promise<CallReply>;
   #gone: AbortController | undefined;
   #isGone = false;
@@ -201,6 +203,7 @@ class SocketCall implements CallRequest, CallWaiter {
     if (input.callId !== undefined) this.callId = input.callId;
     if (input.timeoutMs !== undefined) this.timeoutMs = input.timeoutMs;
     if (input.mustRead !== undefined) this.mustRead = input.mustRead;
+    if (input.consistency !== undefined) this.consistency = input.consistency;
     if (input.instead !== undefined) this.instead = input.instead;
   }
 

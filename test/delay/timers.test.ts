@@ -52,7 +52,7 @@ it("a timer that is set while another session's debts are taken up is told to it
   await virtual.call("Alarm/a", "set", 1, "first");
   await virtual.time.advance(2_000);
   // Both in one transaction: whoever takes up keeps nothing of the answer.
-  const taking = virtual.node.wake(virtual.identity("Alarm/a"), "taker");
+  const taking = virtual.node.wake(virtual.identity("Alarm/a"), "owner");
   const setting = virtual.call("Alarm/a", "set", 5, "second");
   await virtual.time.until(Promise.all([taking, setting]));
   await virtual.time.advance(6_000);

@@ -62,6 +62,18 @@ describe("a call over HTTP", () => {
     });
   });
 
+  it("hands on that a replica may answer, and says when one did", async () => {
+    open.node.answer = () => ({ value: 25, seq: 7, from: "replica" });
+    const reply = await ask(open.port, "GET", call, undefined, { "moonport-consistency": "replica" });
+    expect(open.node.calls[0]).toMatchObject({ mustRead: true, consistency: "replica" });
+    expect([reply.headers["moonport-from"], reply.headers["moonport-seq"]]).toEqual(["replica", "7"]);
+    const other = await ask(open.port, "GET", call, undefined, { "moonport-consistency": "stale" });
+    expect([other.status, other.json]).toMatchObject([400, { code: "bad_request" }]);
+    open.node.answer = () => ({ value: 25 });
+    expect((await ask(open.port, "GET", call)).headers["moonport-from"]).toBeUndefined();
+    expect(open.node.calls[1]?.consistency).toBeUndefined();
+  });
+
   it("asks for a reading method when it comes by GET, with arguments in the query", async () => {
     const args = encodeURIComponent('["a+b", {"ü": 1}]');
     expect((await ask(open.port, "GET", `${call}?args=${args}`)).json).toEqual(["a+b", { ü: 1 }]);
@@ -419,10 +431,13 @@ describe("the operator's routes", () => {
     const reply = await ask(open.port, "GET", "/readyz");
     expect([reply.status, reply.json.reason]).toEqual([503, "the node is starting"]);
     open.node.ready = true;
-    const part = { node: "n1", session: "s", address: "ws://127.0.0.1:1", nodes: 3 };
+    const part = { node: "n1", session: "s", address: "ws://127.0.0.1:1", nodes: 3, isLeaving: false };
     open.node.fleetStatus = { ...part, valid: false, whyInvalid: "no renewal was known to land in time" };
     const fenced = await ask(open.port, "GET", "/readyz");
     expect([fenced.status, fenced.json.reason]).toEqual([503, expect.stringMatching(/^node_fenced: .*no renewal/)]);
+    open.node.fleetStatus = { ...part, valid: true, isLeaving: true };
+    const leaving = await ask(open.port, "GET", "/readyz");
+    expect([leaving.status, leaving.json.reason]).toEqual([503, "the node gives its objects to the others"]);
     open.node.fleetStatus = { ...part, valid: true };
     expect((await ask(open.port, "GET", "/readyz")).status).toBe(200);
     expect((await ask(open.port, "GET", "/healthz")).status).toBe(200);

@@ -29,6 +29,9 @@ const EVERY_RUN = new Set([
   "that a command was delivered is not written down",
   "a cancel is answered by done whenever it comes",
   "the row of an object that is gone stays",
+  "the record of releases is written without a condition",
+  "the version of a class does not tell its text",
+  "an older release is let at what a newer one has migrated",
 ]);
 const IS_ALL = process.env.MOONPORT_VARIANTS === "all";
 

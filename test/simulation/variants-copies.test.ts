@@ -1,0 +1,4 @@
+import { findsOut } from "./found-out.js";
+import { COPIES } from "./variants/copies.js";
+
+findsOut(COPIES);
