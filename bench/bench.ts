@@ -14,12 +14,14 @@ import { Fleet } from "./groups/fleet.js";
 import { Floors } from "./groups/floors.js";
 import { LuaRows } from "./groups/lua.js";
 import { measureMemory, memoryRows } from "./groups/memory.js";
+import { dueRow, measureDue, measurePending, pendingRow } from "./groups/pending.js";
 import { Queries } from "./groups/queries.js";
 import { S3Cost } from "./groups/s3-cost.js";
 import { measureS3Idle, S3_IDLE_ROW } from "./groups/s3-idle.js";
 import { Slices } from "./groups/slices.js";
 import { measureSubscribers, subscribersRow } from "./groups/subscribers.js";
 import { measureTakeover, takeoverRow } from "./groups/takeover.js";
+import { TimerRows } from "./groups/timers.js";
 import { Units } from "./groups/units.js";
 import { againstPeers, Peers } from "./peers/peers.js";
 import { BENCH_FOLDER } from "./support/bench-node.js";
@@ -52,6 +54,9 @@ interface Plan {
   readonly events: number;
   /** Objects of the node that is killed. */
   readonly takeover: number;
+  /** Delayed commands that wait, and that fall due together. */
+  readonly pending: number;
+  readonly due: number;
 }
 
 const FULL: Plan = {
@@ -62,6 +67,8 @@ const FULL: Plan = {
   subscribers: 10_000,
   events: 40,
   takeover: 10_000,
+  pending: 1_000_000,
+  due: 100_000,
 };
 const QUICK: Plan = {
   rounds: 2,
@@ -71,6 +78,8 @@ const QUICK: Plan = {
   subscribers: 10_000,
   events: 10,
   takeover: 1_000,
+  pending: 50_000,
+  due: 5_000,
 };
 
 /** What a run came to. */
@@ -104,6 +113,7 @@ async function measureKernel(options: Options): Promise<Measured> {
       new Calls(options.folder),
       new Units(options.folder),
       new Queries(options.folder),
+      new TimerRows(options.folder),
       new Slices(options.folder),
       new Doors(options.folder),
       fleet,
@@ -112,34 +122,43 @@ async function measureKernel(options: Options): Promise<Measured> {
   ];
   const all = againstPeers(passes.flat().flatMap((group) => group.cases));
   const names = new Set(all.map(({ name }) => name));
-  const memory = memoryRows(plan.residents).filter((row) => isAsked(row, options, names));
-  const subscribers = subscribersRow(plan.subscribers, plan.events);
-  const subscribersAsked = isAsked(subscribers, options, names);
-  const takeover = takeoverRow(plan.takeover);
-  const takeoverAsked = isAsked(takeover, options, names);
+  const amountRows = amountRowsOf(options.folder, plan).filter((row) => isAsked(row, options, names));
   const selected = selectedOf(all, options, names);
   for (const hint of peers.hints(options.peers, options.only)) process.stderr.write(`${hint}\n`);
-  if (selected.size === 0 && memory.length === 0 && !subscribersAsked && !takeoverAsked)
-    throw unknownRow(options.only, all);
+  if (selected.size === 0 && amountRows.length === 0) throw unknownRow(options.only, all);
 
   const figures = new Map<string, Figures>();
   for (const pass of passes) for (const [name, taken] of await runPass(pass, selected, plan)) figures.set(name, taken);
   const amounts: Amount[] = [...fleet.amounts()];
-  if (takeoverAsked) {
-    say(takeover.name);
-    amounts.push(...(await measureTakeover(options.folder, takeover)));
-  }
-  for (const row of memory) {
-    say(row.name);
-    amounts.push(await measureMemory(options.folder, row));
-  }
-  if (subscribersAsked) {
-    say(subscribers.name);
-    amounts.push(...(await measureSubscribers(options.folder, subscribers)));
+  for (const { name, measure } of amountRows) {
+    say(name);
+    amounts.push(...(await measure()));
   }
   const rows = resultsOf(all, figures);
   const versions = peers.versions(rows.filter(({ isPeer }) => isPeer).map(({ name }) => name));
   return { peers: versions, rows, amounts };
+}
+
+interface AmountRow extends Pick<Case, "name"> {
+  measure(): Promise<readonly Amount[]>;
+}
+
+/** Taken after the rates, one after the other. */
+function amountRowsOf(folder: string, plan: Plan): AmountRow[] {
+  const takeover = takeoverRow(plan.takeover);
+  const subscribers = subscribersRow(plan.subscribers, plan.events);
+  const pending = pendingRow(plan.pending);
+  const due = dueRow(plan.due);
+  return [
+    { name: takeover.name, measure: () => measureTakeover(folder, takeover) },
+    ...memoryRows(plan.residents).map((row) => ({
+      name: row.name,
+      measure: async () => [await measureMemory(folder, row)],
+    })),
+    { name: subscribers.name, measure: () => measureSubscribers(folder, subscribers) },
+    { name: pending.name, measure: async () => [await measurePending(folder, pending)] },
+    { name: due.name, measure: () => measureDue(folder, due) },
+  ];
 }
 
 /** On a server of the run's own, which ends with it. */

@@ -98,7 +98,7 @@ const NO_CHAIN: readonly string[] = [];
 type Phase = "serving" | "settling" | "stopping" | "stopped";
 const SYSTEM: Caller = { kind: "system" };
 /** What waking an object that is not there comes to. */
-const NOWHERE: Woken = { epoch: 0, seq: 0, ran: 0, inMs: null };
+const NOWHERE: Woken = { epoch: 0, seq: 0, ran: 0, inMs: null, dueMs: null };
 
 export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** This life of the node: the session that it began with. */

@@ -8,6 +8,7 @@ import { openBucket } from "../../src/bucket/open-bucket.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { MoonportNode } from "../../src/node.js";
 import type { CallReply } from "../../src/node-api.js";
+import type { Observer } from "../../src/observation.js";
 import { resolveSettings, type Settings } from "../../src/settings/settings.js";
 import type { PlainValue } from "../../src/values.js";
 import { silentLogger } from "../../src/world/logger.js";
@@ -47,11 +48,13 @@ export class BenchNode {
   /**
    * @param folder holds `data` and `bucket.sqlite`, from this life and earlier ones
    * @param bucketUrl in place of the file
+   * @param observer told of what objects do
    */
   static async open(
     folder: string,
     overrides: Readonly<Record<string, number>> = {},
     bucketUrl = `sqlite:${path.join(folder, "bucket.sqlite")}`,
+    observer?: Observer,
   ): Promise<BenchNode> {
     const data = path.join(folder, "data");
     const world = realWorld(data, silentLogger);
@@ -63,6 +66,7 @@ export class BenchNode {
       apps: [readAppSource("default", new RealFolder(BENCH_FOLDER))],
       settings,
       onClassError: "refuse",
+      ...(observer && { observer }),
     });
     return new BenchNode(node, data, { world, settings, bucket });
   }

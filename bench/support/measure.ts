@@ -92,8 +92,8 @@ export async function timed(bounds: RoundBounds, run: (taking: Taking) => Promis
   return {
     calls: done,
     perSecond: (done / elapsedMs) * 1_000,
-    p50Ms: percentile(sorted, 50),
-    p99Ms: percentile(sorted, 99),
+    p50Ms: percentileOf(sorted, 50),
+    p99Ms: percentileOf(sorted, 99),
     ...cpuPerCall(before, after, done),
   };
 }
@@ -130,8 +130,8 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[(sorted.length >> 1) - 1] ?? Number.NaN)) / 2;
 }
 
-/** Nearest rank. */
-function percentile(sorted: Float64Array, percent: number): number {
+/** Nearest rank; not a number of none. */
+export function percentileOf(sorted: Float64Array, percent: number): number {
   return sorted[Math.max(0, Math.ceil((sorted.length * percent) / 100) - 1)] ?? Number.NaN;
 }
 

@@ -23,6 +23,7 @@ import { sleep, type Timer, type World } from "../world/world.js";
 import type { ArgumentStore } from "./argument-store.js";
 import type { DueCommand, DueWake } from "./command.js";
 import type { DriverPort } from "./driver-port.js";
+import { lookAgainMs } from "./look-again.js";
 import type { Due } from "./shard-class.js";
 import type { Entry } from "./shard-entry.js";
 import type { ShardMap } from "./shard-map.js";
@@ -56,8 +57,6 @@ export interface ShardDriverParts {
 const OVER = new Set(["moved", "node_fenced", "node_stopping"]);
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 5_000;
-/** An object whose clock is behind says that nothing is due yet: it is asked again no sooner than this. */
-const AGAIN_MS_MIN = 10;
 /** How long an argument list that nobody refers to stays in the bucket: somebody may be about to. */
 const UNUSED_KEPT_MS = 3_600_000;
 const TIDY_MS = 600_000;
@@ -231,9 +230,7 @@ export class ShardDriver {
     try {
       const woken = await port.wake(objectOfId(object), "asker");
       faultPoint("wake.ran", object);
-      const nowMs = Math.floor(world.clock.wallMs());
-      const soonestMs = woken.ran > 0 ? nowMs : nowMs + AGAIN_MS_MIN;
-      const atMs = woken.inMs === null ? null : Math.max(soonestMs, nowMs + Math.ceil(woken.inMs));
+      const atMs = lookAgainMs(woken, world.clock.wallMs(), settings.DELAY_WAIT_MAX_MS);
       counters.timersRun += woken.ran;
       // One that has no place in any history any more is as new as what was known of it.
       const newest = woken.epoch === 0 ? { epoch, seq } : { epoch: woken.epoch, seq: woken.seq };

@@ -507,6 +507,7 @@ export class Burst {
       seq: this.#open.committedSeq + this.#seqs,
       ran: this.#timersRan,
       inMs: nextMs === undefined ? null : nextMs - this.#context.world.clock.wallMs(),
+      dueMs: nextMs ?? null,
     };
   }
 

@@ -86,6 +86,8 @@ export interface Woken {
   readonly ran: number;
   /** From now by the clock of the object's node; null when no timer is set. */
   readonly inMs: number | null;
+  /** Wall clock of that node at which it is due; null when no timer is set. */
+  readonly dueMs: number | null;
 }
 
 /** Messages have reached whom they were for: they leave the outbox. */

@@ -5,11 +5,11 @@
 import { expect, it } from "vitest";
 import { identityOf } from "../../src/identity.js";
 import type { CallReply } from "../../src/node-api.js";
-import { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
+import { SimulatedFleet, type SimulatedNode } from "../../src/simulation/simulated-fleet.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
 import type { PlainObject, PlainValue } from "../../src/values.js";
 import { appOf } from "../support/virtual-node.js";
-import { OWER } from "./classes.js";
+import { ALARM, OWER } from "./classes.js";
 
 const SEEDS = Number(process.env.MOONPORT_FLEET_SEEDS ?? 4);
 const FIRST = Number(process.env.MOONPORT_SEED ?? 1);
@@ -41,6 +41,33 @@ it.each(Array.from({ length: SEEDS }, (_, index) => FIRST + index))("seed %i", {
     fleet.close();
   }
 });
+
+it("shards that go to a node that joins are served there, without anybody's call", { timeout: 60_000 }, async () => {
+  const fleet = new SimulatedFleet({ seed: 1, apps: [appOf({ Alarm: ALARM })], settings: SETTINGS });
+  try {
+    const { time } = fleet;
+    const first = await fleet.start("n1");
+    const keys = Array.from({ length: 16 }, (_, index) => `k${index}`);
+    for (const key of keys) await time.until(alarm(first, key, "set", 20, "late"));
+    await fleet.start("n2");
+    await time.advance(15_000);
+    const stay = keys.filter((key) => first.node.local.holds(identityOf("default", "Alarm", key)));
+    expect(stay.length, "some have left for the node that joined").toBeLessThan(keys.length);
+    await time.advance(7_000);
+    for (const key of keys) {
+      const { value: last } = await time.until(alarm(first, key, "last"));
+      const lateMs = first.world.clock.wallMs() - Number(last) * 1_000;
+      expect(last, `${key} rang`).not.toBeNull();
+      expect(lateMs, `${key} rang before it was asked`).toBeGreaterThan(1_000);
+    }
+  } finally {
+    fleet.close();
+  }
+});
+
+function alarm(node: SimulatedNode, key: string, method: string, ...args: PlainValue[]): Promise<CallReply> {
+  return node.call({ object: identityOf("default", "Alarm", key), method, args, caller: { kind: "client" } });
+}
 
 async function storm(fleet: SimulatedFleet, random: SeededRandom): Promise<void> {
   const { time } = fleet;

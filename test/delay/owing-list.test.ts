@@ -95,7 +95,11 @@ async function startKeeper() {
     answers.push(answer);
     return answer.promise;
   };
-  const port = { ask, call: async () => null, wake: async () => ({ epoch: 1, seq: 1, ran: 0, inMs: null }) };
+  const port = {
+    ask,
+    call: async () => null,
+    wake: async () => ({ epoch: 1, seq: 1, ran: 0, inMs: null, dueMs: null }),
+  };
   const { world, bucket, owing } = parts;
   const shards = new ShardMap([16]);
   const scheduler = new Scheduler({ world, settings, port, shards, arguments: new ArgumentStore(bucket) });

@@ -47,6 +47,19 @@ it("what fell due while the node was down runs when it is back, once", async () 
   });
 });
 
+it("a timer that is set while another session's debts are taken up is told to its shard", async () => {
+  const virtual = await start();
+  await virtual.call("Alarm/a", "set", 1, "first");
+  await virtual.time.advance(2_000);
+  // Both in one transaction: whoever takes up keeps nothing of the answer.
+  const taking = virtual.node.wake(virtual.identity("Alarm/a"), "owner");
+  const setting = virtual.call("Alarm/a", "set", 5, "second");
+  await virtual.time.until(Promise.all([taking, setting]));
+  await virtual.time.advance(6_000);
+  expect(await virtual.call("Alarm/a", "rang")).toEqual(["first of a by timer", "second of a by timer"]);
+  await virtual.stop();
+});
+
 it("of the runs that an hour's stop missed the policy says how many are made up for", async () => {
   for (const [policy, expected] of [
     ["all", 60],

@@ -218,7 +218,7 @@ it("100,000 commands due in the same second are delivered once each, none early,
     exists: async () => true,
     ask: here,
     here,
-    wake: async () => ({ epoch: 0, seq: 0, ran: 0, inMs: null }),
+    wake: async () => ({ epoch: 0, seq: 0, ran: 0, inMs: null, dueMs: null }),
     call: async ({ object }: { object: { key: string } }): Promise<PlainValue> => {
       const index = Number(object.key);
       delivered[index] = (delivered[index] ?? 0) + 1;

@@ -39,11 +39,10 @@ export class SimulatedClient {
   async #tries(object: ObjectIdentity, operation: Operation, through: string | undefined): Promise<Ended> {
     const { world, hasCallIds } = this.#parts;
     const callId = uuidv7(world);
-    const isReading = operation.kind === "list" || operation.kind === "read";
     const { ended } = await persist(this.#parts, {
       ask: (node) => this.#ask(node, object, operation, callId),
-      isReading,
-      isRepeatable: isReading || (hasCallIds && operation.kind !== "destroy"),
+      isReading: isReading(operation),
+      isRepeatable: isReading(operation) || (hasCallIds && operation.kind !== "destroy"),
       through,
     });
     return ended;
@@ -54,9 +53,8 @@ export class SimulatedClient {
       await node.ask((api) => api.destroy(object));
       return null;
     }
-    const isReading = operation.kind === "list" || operation.kind === "read";
-    const { random, hasCallIds, replicaShare } = this.#parts;
-    const mayBeCopy = isReading && replicaShare > 0 && random.fraction() < replicaShare;
+    const { hasCallIds, replicaShare, random } = this.#parts;
+    const mayBeCopy = isReading(operation) && replicaShare > 0 && random.fraction() < replicaShare;
     const { value, from } = await node.call({
       object,
       method: METHODS[operation.kind],
@@ -69,6 +67,10 @@ export class SimulatedClient {
     if (from === "replica") this.fromCopies++;
     return value;
   }
+}
+
+function isReading({ kind }: Operation): boolean {
+  return kind === "list" || kind === "read";
 }
 
 function argsOf(operation: Operation): PlainValue[] {

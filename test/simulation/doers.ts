@@ -121,7 +121,7 @@ export class Doers {
     const token = this.#token(key);
     const links = random.fraction() < 0.3 ? 2 : 0;
     const method = random.fraction() < 0.5 ? "set" : "after";
-    return this.#ask(random, key, method, token, [token, secondsOf(random), links]);
+    return this.#ask(random, key, method, token, [token, secondsOf(random) / (links + 1), links]);
   }
 
   async #setRecurring(random: SeededRandom, key: string): Promise<void> {
@@ -146,8 +146,10 @@ export class Doers {
 
   #post(random: SeededRandom, key: string): Promise<void> {
     const token = `m${++this.#lastToken}`;
-    const onward = Array.from({ length: 1 + random.below(3) }, () => pick(random, this.#keys));
-    const delay = random.fraction() < 0.5 ? 0 : secondsOf(random);
+    // What is destroyed forgets what it took, and may be given it once more: it hands nothing on.
+    const kept = this.#keys.filter((one) => !this.#isEnding(one));
+    const onward = [...Array.from({ length: random.below(3) }, () => pick(random, kept)), pick(random, this.#keys)];
+    const delay = random.fraction() < 0.5 ? 0 : secondsOf(random) / onward.length;
     return this.#ask(random, key, "post", token, [token, delay, onward]);
   }
 

@@ -185,8 +185,8 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
     },
     watchers: pick(0, 9, 9),
     fillShare: chance(0.15) ? 0.02 : 0,
-    doers: pick(0, 3, 4),
-    endingDoers: pick(0, 1),
+    // They are at work beside fewer clients.
+    ...(chance(1 / 3) && { doers: pick(3, 4), endingDoers: pick(0, 1), clients: 2 }),
   };
   const replicaShare = pick(0, 0.5, 1);
   const copies = chance(0.3) && { REPLICA_COPIES_MAX: pick(1, 2) };

@@ -7,7 +7,6 @@ export interface Modules {
   "cluster/ownership": typeof import("../../../src/cluster/ownership.js");
   "cluster/release-rule": typeof import("../../../src/cluster/release-rule.js");
   "cluster/tail-choice": typeof import("../../../src/cluster/tail-choice.js");
-  "delay/delay-driver": typeof import("../../../src/delay/delay-driver.js");
   "delay/outgoing-message": typeof import("../../../src/delay/outgoing-message.js");
   "delay/owed-keeper": typeof import("../../../src/delay/owed-keeper.js");
   "delay/owed-sessions": typeof import("../../../src/delay/owed-sessions.js");
