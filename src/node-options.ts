@@ -5,7 +5,7 @@ import type { ObjectIdentity } from "./identity.js";
 import type { EntryRange, HeldEntries } from "./journal/contract.js";
 import type { CallReply, CallRequest } from "./node-api.js";
 import type { InnerCall } from "./object/inner-call.js";
-import type { DeferredOutcome, Woken } from "./object/work.js";
+import type { DeferredOutcome, WakeTeller, Woken } from "./object/work.js";
 import type { Observer } from "./observation.js";
 import type { Settings } from "./settings/settings.js";
 import type { Claims } from "./shipping/claims.js";
@@ -64,7 +64,7 @@ export interface JoinedFleet extends FleetView {
 export interface CallRouter {
   call(request: CallRequest): Promise<CallReply>;
   /** Has an object run its due timers where it lives. */
-  wake(object: ObjectIdentity): Promise<Woken>;
+  wake(object: ObjectIdentity, teller: WakeTeller): Promise<Woken>;
   callFromObject(call: InnerCall): Promise<PlainValue>;
   callDeferred(request: CallRequest): Promise<DeferredOutcome>;
   /** Asks an object, wherever it lives, to tell its directory row again. */

@@ -26,6 +26,7 @@ import type {
   CallWaiter,
   ClassInfo,
   DirectoryStatus,
+  Drained,
   ExportedDatabase,
   FindRequest,
   FoundPage,
@@ -39,6 +40,7 @@ import type {
   Recovered,
   Restoration,
   Restored,
+  RingInfo,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -60,7 +62,7 @@ import type { Position } from "./object/replica-copy.js";
 import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
-import type { DeferredOutcome, Woken } from "./object/work.js";
+import type { DeferredOutcome, WakeTeller, Woken } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
 import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
@@ -306,7 +308,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         call: (request) => this.call(request),
         callHere: (request) => this.#dispatch(request, NO_CHAIN),
         callObject: (call) => this.#context.call(call),
-        wake: (object) => this.wake(object),
+        wake: (object, teller) => this.wake(object, teller),
         native: options.native ?? {},
         depthMax: settings.VALUE_DEPTH_MAX,
       }),
@@ -322,7 +324,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         this.#delay.membersChanged();
       },
       sessionEnded: () => this.#delay.membersChanged(),
-      takenOver: async (object) => void (await this.wake(object)),
+      takenOver: async (object) => void (await this.wake(object, "owner")),
       handOver: (object, to) => this.#objects.handOver(object, to),
       lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
@@ -354,12 +356,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
    * know of its next one does.
    * @throws MoonportError `moved` when the object is another node's
    */
-  async wake(object: ObjectIdentity): Promise<Woken> {
+  async wake(object: ObjectIdentity, teller: WakeTeller): Promise<Woken> {
     this.#assertServing(SYSTEM);
     const exists = await this.#objects.exists(object);
     const expiresMs = this.#nowMs() + this.#options.settings.CALL_TIMEOUT_MS;
-    return this.#delay.waking(object, async () => {
-      if (exists) return this.#objects.runTimers(object, expiresMs);
+    return this.#delay.waking(object, teller, async () => {
+      if (exists) return this.#objects.runTimers(object, teller, expiresMs);
       await this.#tellGone(object);
       return NOWHERE;
     });
@@ -634,6 +636,21 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       classErrors: this.#catalog.faults().map(({ file, error }) => ({ file, message: error.message })),
       releases: this.releasing.served,
     };
+  }
+
+  async ring(): Promise<RingInfo> {
+    return { partitions: [] };
+  }
+
+  async drain(): Promise<Drained> {
+    throw MoonportError.of("bad_option", "the node is alone: nobody is there to take its objects");
+  }
+
+  /** The session that the object's record names, if it has not given the object up; nothing is claimed. */
+  async ownerOf(object: ObjectIdentity): Promise<string | undefined> {
+    this.#assertServing();
+    const manifest = await this.#objects.manifest(object);
+    return manifest === undefined || manifest.replicas?.clean === true ? undefined : manifest.owner;
   }
 
   async nodes(): Promise<readonly NodeInfo[]> {

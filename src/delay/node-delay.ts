@@ -5,7 +5,7 @@ import { asMoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations } from "../object/obligations.js";
-import type { Woken } from "../object/work.js";
+import type { WakeTeller, Woken } from "../object/work.js";
 import type { Settings } from "../settings/settings.js";
 import { delayShardsOf } from "../shipping/fleet.js";
 import type { World } from "../world/world.js";
@@ -63,7 +63,7 @@ export class NodeDelay {
       owing: this.#owing,
       isHome: parts.isHomeOf,
       owes: (object) => this.#keeper.owes(object),
-      wake: async (object) => void (await port.wake(object)),
+      wake: async (object) => void (await port.wake(object, "owner")),
     });
   }
 
@@ -107,8 +107,8 @@ export class NodeDelay {
   }
 
   /** This node has an object run its timers. */
-  waking(object: ObjectIdentity, run: () => Promise<Woken>): Promise<Woken> {
-    return this.#keeper.waking(object, run);
+  waking(object: ObjectIdentity, teller: WakeTeller, run: () => Promise<Woken>): Promise<Woken> {
+    return this.#keeper.waking(object, teller, run);
   }
 
   /** The object gets other content by another way than its own commits, with timers and messages of its own (W1). */

@@ -14,7 +14,7 @@ import { asMoonportError, assert } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations, ObligingWrites, OwedMark } from "../object/obligations.js";
-import type { Woken } from "../object/work.js";
+import type { WakeTeller, Woken } from "../object/work.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
@@ -150,8 +150,13 @@ export class OwedKeeper implements Obligations, RowDebts {
   }
 
   /** Somebody has the object run its timers. What it comes to says when it wants to be woken next. */
-  async waking(object: ObjectIdentity, run: () => Promise<Woken>): Promise<Woken> {
+  async waking(object: ObjectIdentity, teller: WakeTeller, run: () => Promise<Woken>): Promise<Woken> {
     const { id } = object;
+    if (teller === "owner") {
+      const woken = await run();
+      if (this.#owed.has(id)) await this.#parts.owing.add(id);
+      return woken;
+    }
     // The shard gives up the time that it has when it gets the answer.
     this.#registered.delete(id);
     this.#waking.set(id, (this.#waking.get(id) ?? 0) + 1);
@@ -315,7 +320,7 @@ export class OwedKeeper implements Obligations, RowDebts {
       try {
         // Should it come back meanwhile, that is noted anew.
         owed.sendThrough = 0;
-        return void (await port.wake(owed.object));
+        return void (await port.wake(owed.object, "owner"));
       } catch {
         owed.sendThrough = Math.max(owed.sendThrough, through);
         await sleep(world, this.#pauseMs(failures));

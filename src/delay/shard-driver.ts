@@ -229,7 +229,7 @@ export class ShardDriver {
     const { world, settings, port, counters } = this.#parts;
     counters.late(world.clock.wallMs() - lookMs);
     try {
-      const woken = await port.wake(objectOfId(object));
+      const woken = await port.wake(objectOfId(object), "asker");
       faultPoint("wake.ran", object);
       const nowMs = Math.floor(world.clock.wallMs());
       const soonestMs = woken.ran > 0 ? nowMs : nowMs + AGAIN_MS_MIN;

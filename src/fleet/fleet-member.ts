@@ -309,6 +309,16 @@ export class FleetMember implements JoinedFleet {
     return this.#isLeaving;
   }
 
+  /** Objects that are this node's now. */
+  get held(): number {
+    return this.#hooks?.claims.all.length ?? 0;
+  }
+
+  /** The other nodes that take objects. */
+  get takers(): readonly NodeRecord[] {
+    return this.members.filter(({ node, weight }) => node !== this.node && weight > 0);
+  }
+
   async leave(untilMs: number): Promise<boolean> {
     this.#isLeaving = true;
     // No node prefers it any more: what it gives away is not sent back.

@@ -44,7 +44,7 @@ export type BurstResult =
       readonly events: readonly EmittedEvent[];
       /** The object was destroyed in it. */
       readonly ends: boolean;
-      /** Whoever had the timers run is told when the next is due. */
+      /** Whoever had the timers run is told when the next is due, and sees to it that its delay shard is. */
       readonly toldNextDue: boolean;
       readonly isAwake: boolean;
       /** Whoever asked for the row to be derived. */
@@ -488,7 +488,7 @@ export class Burst {
       events: this.#events,
       ends: this.#ends,
       rows: this.#rows,
-      toldNextDue: this.#wakes.length > 0,
+      toldNextDue: this.#wakes.some(({ teller }) => teller === "asker"),
       waiting: this.#waiting,
       ...fields,
     };

@@ -19,7 +19,15 @@ import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import type { Position } from "./replica-copy.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply, type Woken } from "./work.js";
+import {
+  type CallWork,
+  type DeferredOutcome,
+  fenced,
+  type ReplaceWork,
+  type Reply,
+  type WakeTeller,
+  type Woken,
+} from "./work.js";
 
 export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred" | "timer">;
 
@@ -186,9 +194,9 @@ export class Objects {
   }
 
   /** Has an object that exists run its due timers; resolves when what they did is durable. @throws MoonportError */
-  async runTimers(object: ObjectIdentity, expiresMs: number): Promise<Woken> {
+  async runTimers(object: ObjectIdentity, teller: WakeTeller, expiresMs: number): Promise<Woken> {
     const reply = deferred<Reply>();
-    this.#admit(object).submit({ kind: "timers", expiresMs, resolve: reply.resolve, reject: reply.reject });
+    this.#admit(object).submit({ kind: "timers", teller, expiresMs, resolve: reply.resolve, reject: reply.reject });
     return (await reply.promise).value as PlainValue & Woken;
   }
 

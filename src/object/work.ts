@@ -67,11 +67,15 @@ export interface RowWork {
 /** The object's due timers run, each in a savepoint of its own. */
 export interface TimersWork {
   readonly kind: "timers";
+  readonly teller: WakeTeller;
   /** Monotonic. */
   readonly expiresMs: number;
   resolve(reply: Reply): void;
   reject(error: MoonportError): void;
 }
+
+/** Who sees to it that the delay shard hears of the object's next due time: whoever asks, from the answer, or the object's owner. */
+export type WakeTeller = "asker" | "owner";
 
 /** What came of it, and when the object wants to be woken next. */
 export interface Woken {

@@ -31,6 +31,14 @@ describe("a command that talks to a running node", () => {
     expect(document).toEqual({ value: { heard: ["ada", -5, { x: 1 }] }, seq: 3, id: "id-1" });
   });
 
+  it("lets a replica answer where it is told to, and says so", async () => {
+    open.node.answer = ({ consistency }) => ({ value: 25, seq: 3, ...(consistency && { from: "replica" }) });
+    const { cwd, flags } = onNode();
+    const words = ["call", "Echo/a", "top", "--id", "id-1", "--consistency", "replica", ...flags];
+    expect((await cliJson({ cwd }, ...words)).document).toEqual({ value: 25, seq: 3, from: "replica", id: "id-1" });
+    expect((await cli({ cwd }, "call", "Echo/a", "top", "--consistency", "stale", ...flags)).code).toBe(2);
+  });
+
   it("makes an id for every call", async () => {
     const { cwd, flags } = onNode();
     const { document } = await cliJson({ cwd }, "call", "Echo/a", "say", ...flags);

@@ -46,6 +46,19 @@ describe("a call", () => {
     expect(await value).toBe("won");
   });
 
+  it("says that a replica may answer, where it may", async () => {
+    const client = await node.connected();
+    const lot = client.object("Auction", "lot-42");
+    void lot.call("top", [], { consistency: "replica" }).catch(() => {});
+    await node.time.settle();
+    expect(node.connection.last("call").consistency).toBe("replica");
+    void lot.call("top").catch(() => {});
+    await node.time.settle();
+    expect(Object.hasOwn(node.connection.last("call"), "consistency")).toBe(false);
+    const misspelled = { consistency: "stale" } as unknown as { consistency: "replica" };
+    await expect(lot.call("top", [], misspelled)).rejects.toMatchObject({ code: "bad_option" });
+  });
+
   it("is a method of the typed handle too", async () => {
     interface AuctionMethods {
       bid(who: string, amount: number): { top: number };

@@ -110,7 +110,7 @@ function handoffRow(name: string, point: FaultPoint, isShort: boolean): Row {
     run: async (scene, index) => {
       const { fleet } = scene;
       const { key, owner } = await warmTarget(scene, index);
-      await fleet.arm({ point, detail: "^default/Drill/", skip: index % 3 }, [owner]);
+      await fleet.arm({ point, detail: "^default/Drill/", skip: 0 }, [owner]);
       owner.signal("SIGTERM");
       await untilHit([owner], point);
       await afterTakeover(scene, () => fleet.lines(key));

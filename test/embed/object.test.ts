@@ -41,6 +41,7 @@ describe("an object in the program", () => {
     const ledger = moonport.object("Ledger", "a");
     const call = (options: object): Promise<unknown> => ledger.call("count", [], options);
     await expect(call({ callID: "x" })).rejects.toMatchObject({ code: "bad_option", hint: "did you mean callId?" });
+    await expect(call({ consistency: "stale" })).rejects.toMatchObject({ code: "bad_option" });
     await expect(call({ timeoutMs: 0 })).rejects.toMatchObject({ code: "bad_option" });
     await expect(call({ callId: "with space" })).rejects.toMatchObject({ code: "bad_option" });
     await expect(call({ signal: {} })).rejects.toMatchObject({ code: "bad_option" });

@@ -70,6 +70,23 @@ it("a reader waits until what the owner has committed has landed", async () => {
   expect(await fleet.time.until(reading.done)).toMatchObject({ value: [1, 2], from: "replica" });
 });
 
+it("nothing is shown that this journal has and that may be lost yet", async () => {
+  const fleet = await startFleet(2, BEHIND, { diskSyncMs: 500 });
+  const object = listAt(fleet, "n0");
+  await append(fleet, "n0", object, 1);
+  const write = (value: number) =>
+    fleet.node("n0").call({ object, method: "append", args: [value], caller: { kind: "client" } });
+  const written = [write(2)];
+  await fleet.time.advance(50);
+  const reading = read(fleet, "n1", object);
+  await fleet.time.advance(50);
+  // Its entry comes to this journal before the earlier one has come to the owner's disk.
+  written.push(write(3));
+  expect(await fleet.time.until(reading)).toEqual({ value: [1, 2], seq: 2, from: "replica" });
+  await fleet.time.until(Promise.all(written));
+  expect(await readNow(fleet, "n1", object)).toMatchObject({ value: [1, 2, 3], seq: 3 });
+});
+
 it("goes on behind another owner, who begins another line", async () => {
   const fleet = await startFleet(3, BEHIND);
   const object = listAt(fleet, "n0");

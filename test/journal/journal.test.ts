@@ -85,6 +85,35 @@ describe("what shares a sync", () => {
   });
 });
 
+describe("a reader beside the protocol", () => {
+  const seqsOf = async (asked: ReturnType<Journal["entries"]>) =>
+    (await asked)?.entries.map(({ toSeq, payload }) => [toSeq, payload[0]]);
+
+  it("gets what is held beyond a seq and through another, on the disk or on its way there", async () => {
+    const { journal, time } = await begin();
+    for (const seq of [1, 2, 3]) await time.until(journal.append(A, entry(4, 0, seq - 1, seq)));
+    const answers = [4, 5].map((seq) => journal.append(A, entry(4, 1, seq - 1, seq)));
+    const range = { epoch: 4, afterSeq: 2, throughSeq: 4 };
+    const read = journal.entries(A, range);
+    expect(await time.until(seqsOf(read))).toEqual([
+      [3, 3],
+      [4, 4],
+    ]);
+    expect((await read)?.base).toBe(1);
+    await time.until(Promise.all(answers));
+    expect(await time.until(seqsOf(journal.entries(A, { ...range, afterSeq: 4, throughSeq: 9 })))).toEqual([[5, 5]]);
+  });
+
+  it("gets nothing of another line, nor of an object that is not known", async () => {
+    const { journal, time } = await begin();
+    await time.until(journal.append(A, entry(4, 0, 0, 1)));
+    for (const epoch of [3, 5]) {
+      expect(await journal.entries(A, { epoch, afterSeq: 0, throughSeq: 9 })).toBeUndefined();
+    }
+    expect(await journal.entries(B, { epoch: 4, afterSeq: 0, throughSeq: 9 })).toBeUndefined();
+  });
+});
+
 describe("an object that is not known (J6)", () => {
   it("is begun by one reading of its record, for which all that is asked meanwhile waits in order", async () => {
     const readings: Deferred<number>[] = [];

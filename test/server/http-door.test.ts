@@ -62,6 +62,18 @@ describe("a call over HTTP", () => {
     });
   });
 
+  it("hands on that a replica may answer, and says when one did", async () => {
+    open.node.answer = () => ({ value: 25, seq: 7, from: "replica" });
+    const reply = await ask(open.port, "GET", call, undefined, { "moonport-consistency": "replica" });
+    expect(open.node.calls[0]).toMatchObject({ mustRead: true, consistency: "replica" });
+    expect([reply.headers["moonport-from"], reply.headers["moonport-seq"]]).toEqual(["replica", "7"]);
+    const other = await ask(open.port, "GET", call, undefined, { "moonport-consistency": "stale" });
+    expect([other.status, other.json]).toMatchObject([400, { code: "bad_request" }]);
+    open.node.answer = () => ({ value: 25 });
+    expect((await ask(open.port, "GET", call)).headers["moonport-from"]).toBeUndefined();
+    expect(open.node.calls[1]?.consistency).toBeUndefined();
+  });
+
   it("asks for a reading method when it comes by GET, with arguments in the query", async () => {
     const args = encodeURIComponent('["a+b", {"ü": 1}]');
     expect((await ask(open.port, "GET", `${call}?args=${args}`)).json).toEqual(["a+b", { ü: 1 }]);

@@ -77,6 +77,12 @@ describe("a node behind its HTTP door", () => {
     expect((await errorOf(client.exportDatabase(object, { seq: 5 }))).code).toBe("not_in_history");
   });
 
+  it("may answer from a replica, and says so", async () => {
+    open.node.answer = ({ consistency }) => ({ value: 1, seq: 9, ...(consistency && { from: "replica" }) });
+    expect(await client.call({ ...say, consistency: "replica" })).toEqual({ value: 1, seq: 9, from: "replica" });
+    expect(await client.call(say)).toEqual({ value: 1, seq: 9 });
+  });
+
   it("gets a call id with every call, and GET for what must only read", async () => {
     await client.call({ ...say, mustRead: true, args: ["a b&c"] });
     expect(open.node.calls[0]).toMatchObject({ mustRead: true, args: ["a b&c"] });

@@ -44,6 +44,17 @@ describe.each(CODECS)("a socket that speaks $protocol", (codec) => {
     expect(call?.mustRead).toBeUndefined();
   });
 
+  it("hands on that a replica may answer, and says when one did", async () => {
+    const client = await TestClient.greeted(sockets.port, codec);
+    sockets.node.answer = ({ consistency }) => ({ value: 1, seq: 7, ...(consistency && { from: "replica" }) });
+    client.send({ type: "call", id: 3, ...TARGET, method: "top", consistency: "replica" });
+    expect(await client.next("reply")).toEqual({ type: "reply", id: 3, value: 1, seq: 7, from: "replica" });
+    client.send({ type: "call", id: 4, ...TARGET, method: "top", consistency: "stale" as "replica" });
+    expect(await client.next("error")).toMatchObject({ id: 4, error: { code: "bad_request" } });
+    client.send({ type: "call", id: 5, ...TARGET, method: "top" });
+    expect(await client.next("reply")).toEqual({ type: "reply", id: 5, value: 1, seq: 7 });
+  });
+
   it("leaves the seq out of a reply that wrote nothing, and arguments out are none", async () => {
     const client = await TestClient.greeted(sockets.port, codec);
     client.send({ type: "call", id: 0, app: "shop", ...TARGET, method: "top" });

@@ -108,18 +108,26 @@ export class Deploys {
 
   /** In calm: one more release, which every node then serves. @returns what is wrong */
   async end(): Promise<readonly string[]> {
-    const { fleet } = this.#parts;
+    await this.#checkServed("after the storm");
     const last = await this.#lastDeployment();
     if (last === undefined) return [...this.#faults, "nothing can be deployed in calm"];
-    for (const { name, node } of fleet.nodes.values()) {
-      const [served] = (await node.status()).releases;
-      if (served?.release !== last.release.number || served.failed !== undefined) {
-        this.#faults.push(`${name} does not serve release ${last.release.number} in calm: ${JSON.stringify(served)}`);
-      }
-    }
+    await this.#checkServed("at the end");
     for (const object of OBJECTS) await this.#checkObject(object.key, last);
     await this.#checkRecord(last);
     return this.#faults;
+  }
+
+  /** It has been calm for longer than nodes take to look. */
+  async #checkServed(when: string): Promise<void> {
+    const { fleet } = this.#parts;
+    const [first] = fleet.nodes.values();
+    const current = (await first?.node.releases(APP))?.releases.at(-1);
+    if (current === undefined) return;
+    for (const { name, node } of fleet.nodes.values()) {
+      const [served] = (await node.status()).releases;
+      if (served?.release === current.number && served.failed === undefined) continue;
+      this.#faults.push(`${name} does not serve release ${current.number} ${when}: ${JSON.stringify(served)}`);
+    }
   }
 
   async #deployer(number: number, untilMs: number): Promise<void> {

@@ -22,6 +22,7 @@ interface Flags {
   readonly objects?: number;
   readonly watchers?: number;
   readonly deployers?: number;
+  readonly faults: boolean;
   readonly replicas?: number;
   readonly doers?: number;
   readonly first?: boolean;
@@ -37,6 +38,7 @@ const program = new Command("sim")
   .option("--workload <name>", `${WORKLOADS.join(", ")}; default by seed`)
   .option("--watchers <n>", "who watch lists; default by seed", whole)
   .option("--deployers <n>", "who deploy releases; default by seed", whole)
+  .option("--no-faults", "nothing goes wrong")
   .option("--replicas <percent>", "reads that a copy may answer; default by seed", whole)
   .option("--doers <n>", "who set timers and send messages; default by seed", whole)
   .option("--first", "as the first simulations were")
@@ -57,6 +59,7 @@ for (let seed = from; seed <= to; seed++) {
       ...(flags.objects !== undefined && { objects: flags.objects }),
       ...(flags.watchers !== undefined && { watchers: flags.watchers }),
       ...(flags.deployers !== undefined && { deployers: flags.deployers }),
+      ...(!flags.faults && { faults: {} }),
       ...(flags.replicas !== undefined && { replicaShare: flags.replicas / 100 }),
       ...(flags.doers !== undefined && { doers: flags.doers }),
     },
