@@ -15,9 +15,6 @@ const QUIET = {
   stormMs: 8_000,
   ...only({}),
 } as const;
-/** Who is cut off or away is not told. */
-const APART = only({ cut: 3, partition: 3, crash: 2, stop: 1, reset: 2 });
-
 type StoreParts = ConstructorParameters<typeof ReleaseStore>;
 
 export const RELEASES: Record<string, Variant> = {
@@ -68,21 +65,6 @@ export const RELEASES: Record<string, Variant> = {
     ],
     plan: { ...QUIET, deployers: 6, atomicBucket: false },
     seed: 6,
-    caughtBy: "release",
-  },
-  "a node follows only what it is told": {
-    breaks: "It never looks into the bucket by itself, nor when others serve a newer release.",
-    replaces: [
-      replacing("release/node-releases", ({ NodeReleases }) => ({
-        NodeReleases: class extends NodeReleases {
-          override start(): void {}
-          override lookSoon(): void {}
-          override async atLeast(): Promise<void> {}
-        },
-      })),
-    ],
-    plan: { ...QUIET, ...APART, strikeMs: 500 },
-    seed: 1,
     caughtBy: "release",
   },
   "the version of a class does not tell its text": {

@@ -26,7 +26,6 @@ export interface Modules {
   "object/work": typeof import("../../../src/object/work.js");
   "realtime/feeds": typeof import("../../../src/realtime/feeds.js");
   "realtime/topic": typeof import("../../../src/realtime/topic.js");
-  "release/node-releases": typeof import("../../../src/release/node-releases.js");
   "release/record": typeof import("../../../src/release/record.js");
   "release/store": typeof import("../../../src/release/store.js");
   "shipping/claims": typeof import("../../../src/shipping/claims.js");
