@@ -19,7 +19,15 @@ import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import type { Position } from "./replica-copy.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply, type WakeTeller, type Woken } from "./work.js";
+import {
+  type CallWork,
+  type DeferredOutcome,
+  fenced,
+  type ReplaceWork,
+  type Reply,
+  type WakeTeller,
+  type Woken,
+} from "./work.js";
 
 export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred" | "timer">;
 

@@ -68,7 +68,7 @@ describe.each(storedFleets().map((stored) => [stored.version, stored] as const))
       for (const key of expected.destroyed) expect(await read(of, "n2", key)).toEqual([]);
       const query = { app: "default", className: "Kept", query: { where: "lines > 0", order: "lines", limit: 100 } };
       const found = await of.time.until(of.node("n0").node.find(query));
-      const counts = Object.entries(expected.lines).map(([key, lines]) => [key, (lines as Line[]).length]);
+      const counts = Object.entries(expected.lines).map(([key, lines]) => [key, (lines as unknown as Line[]).length]);
       expect(Object.fromEntries(found.rows.map(({ key, row }) => [key, row.lines]))).toEqual(
         Object.fromEntries(counts),
       );
@@ -101,7 +101,7 @@ describe.each(storedFleets().map((stored) => [stored.version, stored] as const))
       for (const [key, lines] of Object.entries(stored.alone.lines)) {
         const object = node.object("Kept", key);
         expect(await object.call("lines")).toEqual(lines);
-        expect(await object.call("add", ["new"])).toEqual({ n: (lines as Line[]).length + 1 });
+        expect(await object.call("add", ["new"])).toEqual({ n: (lines as unknown as Line[]).length + 1 });
       }
       const { rows } = await node.find("Kept", { limit: 100 });
       expect(rows).toHaveLength(Object.keys(stored.alone.lines).length);

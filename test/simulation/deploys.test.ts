@@ -18,7 +18,10 @@ test("in storms each node comes to the release that is current, and none writes 
   timeout: 240_000,
 }, async () => {
   for (const seed of SEEDS) {
-    const { violations } = await simulate({ seed: 500 + seed, plan: { ...SHORT, stormMs: 8_000, nodes: 2 + (seed % 3), deployers: 3 } });
+    const { violations } = await simulate({
+      seed: 500 + seed,
+      plan: { ...SHORT, stormMs: 8_000, nodes: 2 + (seed % 3), deployers: 3 },
+    });
     expect(violations, `seed ${500 + seed}`).toEqual([]);
   }
 });
