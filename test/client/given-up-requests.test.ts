@@ -8,6 +8,8 @@ import { identityOf } from "../../src/identity.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { realWorld } from "../../src/world/real-world.js";
 
+const real = realWorld("/nonexistent", silentLogger);
+
 let server: http.Server;
 /** What was asked, in order. */
 let asked: string[];
@@ -28,23 +30,31 @@ afterEach(() => {
   server.close();
 });
 
-function client(timeoutMs: number): HttpNodeClient {
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return new HttpNodeClient({ url, world: realWorld("/nonexistent", silentLogger), timeoutMs });
-}
-
 it("does not send again, for nobody, what it has given up on a connection that it had kept", async () => {
   const { nodes, quarantine } = { nodes: "/v1/admin/nodes", quarantine: "/v1/admin/quarantine" };
-  const one = client(100);
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  let timeIsUp = (): void => {};
+  const timers = {
+    ...real.timers,
+    after: (_ms: number, callback: () => void) => {
+      timeIsUp = callback;
+      return { cancel: () => {} };
+    },
+  };
+  const one = new HttpNodeClient({ url, world: { ...real, timers } });
   await one.nodes();
-  answers = (path) => path !== quarantine;
-  await expect(one.quarantine()).rejects.toMatchObject({ code: "node_unreachable" });
+  answers = (path) => path === nodes;
+  const late = one.quarantine();
+  late.catch(() => {});
+  await expect.poll(() => asked.length, { interval: 5, timeout: 30_000 }).toBe(2);
+  timeIsUp();
+  await expect(late).rejects.toMatchObject({ code: "node_unreachable" });
+  await one.nodes();
   const gone = new AbortController();
   const object = identityOf("default", "Ledger", "a");
-  answers = (path) => path === nodes;
-  await one.nodes();
   const call = one.call({ object, method: "add", args: [], caller: { kind: "client" }, signal: gone.signal });
-  await expect.poll(() => asked.length).toBe(4);
+  call.catch(() => {});
+  await expect.poll(() => asked.length, { interval: 5, timeout: 30_000 }).toBe(4);
   gone.abort();
   await expect(call).rejects.toMatchObject({ code: "caller_gone" });
   await one.nodes();

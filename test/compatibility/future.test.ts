@@ -3,7 +3,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { decodeRecord } from "../../src/membership/node-record.js";
-import { decodeManifest } from "../../src/shipping/manifest.js";
+import { decodeManifest, encodeManifest } from "../../src/shipping/manifest.js";
 import type { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
 import { keptObject, reopened, type StoredFleet, storedFleets } from "./stored.js";
 
@@ -69,7 +69,8 @@ it("a node's record and a manifest of a later format are refused, each by its ow
     expect.objectContaining({ code: "bucket_unusable", message: expect.stringMatching(/format 2 is not known/) }),
   );
   const { id } = keptObject("k0");
-  const manifest = changed(bytesAt(/Kept\/..\/k0\/manifest$/), "format", 1, 2);
+  const today = decodeManifest(id, bytesAt(/Kept\/..\/k0\/manifest$/));
+  const manifest = encodeManifest({ ...today, format: 2 as typeof today.format });
   expect(() => decodeManifest(id, manifest)).toThrow(
     expect.objectContaining({ code: "object_corrupt", message: expect.stringMatching(/format 2 is not known/) }),
   );

@@ -11,7 +11,9 @@ import type { PlainValue } from "../../src/values.js";
 import { VERSION } from "../../src/version.js";
 import { APP, type Expected, filesIn, fleetOf, keptObject, NODES, putAway, type StoredFleet } from "./stored.js";
 
-const HOUR_MS = 3_600_000;
+/** Longer than this takes, shorter than anybody likes to wait who opens it. */
+const DUE_MS = 60_000;
+const YEAR_MS = 365 * 86_400_000;
 /** History is compacted soon, so that past manifests and snapshots are among it; the last writes stand in journals alone. */
 const SETTINGS = { NODE_TTL_MS: 1_000, NODE_TTL_MARGIN_MS: 100, COMPACT_SEGMENTS_MAX: 3, COVER_MS: 200 };
 const KEYS = Array.from({ length: 24 }, (_, index) => `k${index}`);
@@ -41,14 +43,14 @@ async function fill(): Promise<Expected> {
   }
   await call("gone", "add", ["gone"]);
   await fleet.time.until(fleet.node("n0").node.destroy(keptObject("gone")));
-  await call("k1", "arm", ["a timer", HOUR_MS]);
-  await call("k2", "tell", ["a message", "k3", HOUR_MS]);
+  await call("k1", "arm", ["a timer", DUE_MS]);
+  await call("k2", "tell", ["a message", "k3", DUE_MS]);
   const command = { app: "default", className: "Kept", key: "k4", method: "got" } as const;
   const { delay } = fleet.node("n1").node;
-  await fleet.time.until(delay.send({ ...command, args: ["a command"], id: "small", delayMs: HOUR_MS }));
-  const large = { args: ["a large command", "y".repeat(40_000)], id: "large", delayMs: HOUR_MS };
+  await fleet.time.until(delay.send({ ...command, args: ["a command"], id: "small", delayMs: DUE_MS }));
+  const large = { args: ["a large command", "y".repeat(40_000)], id: "large", delayMs: DUE_MS };
   await fleet.time.until(delay.send({ ...command, ...large }));
-  await fleet.time.until(delay.send({ ...command, args: ["never"], id: "cancelled", delayMs: HOUR_MS }));
+  await fleet.time.until(delay.send({ ...command, args: ["never"], id: "cancelled", delayMs: DUE_MS }));
   await fleet.time.until(delay.cancel("cancelled"));
   await fleet.time.advance(2_000);
   // Acknowledged by journals, and by them alone.
@@ -72,7 +74,7 @@ async function alone(): Promise<StoredFleet["alone"]> {
   for (const [index, key] of KEYS.slice(0, 6).entries()) {
     const object = node.object("Kept", key);
     for (let line = 0; line <= index; line++) await object.call("add", [`${key}-${line}`, "z".repeat(100)]);
-    await object.call("arm", ["far away", 365 * 24 * HOUR_MS]);
+    await object.call("arm", ["far away", YEAR_MS]);
     lines[key] = (await object.call("lines")) as PlainValue;
   }
   await node.close();

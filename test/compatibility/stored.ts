@@ -35,7 +35,7 @@ export interface Expected {
   /** The lines of each object. */
   readonly lines: Readonly<Record<string, PlainValue>>;
   readonly destroyed: readonly string[];
-  /** Timers, messages and commands that are due within two hours: ids, by the objects at which they arrive. */
+  /** Timers, messages and commands that are due within five minutes: ids, by the objects at which they arrive. */
   readonly due: Readonly<Record<string, readonly string[]>>;
   /** Two calls that were acknowledged, and what they were answered. */
   readonly acknowledged: readonly { readonly key: string; readonly id: string; readonly value: PlainValue }[];

@@ -93,7 +93,8 @@ export class DrillNode {
     const words = [
       path.join(packageRoot, "dist/test/crash-drill/node.js"),
       ...["start", "--port", "0", "--json", "--log-level", "warn", "--bucket", bucketUrl, "--data", this.name],
-      ...["--node", this.name, "--fleet-listen", `${host}:0`],
+      // A node of its own network is found at the same port again.
+      ...["--node", this.name, "--fleet-listen", host === LOOPBACK ? `${host}:0` : `${host}:7071`],
       ...(host === LOOPBACK ? [] : ["--host", host, "--auth", this.#tokenFile()]),
       ...settings,
     ];
@@ -107,10 +108,14 @@ export class DrillNode {
     });
     fs.closeSync(log);
     const ended = once(child, "exit").then(() => this.#ended(child));
-    const url = await Promise.race([urlOf(child), ended.then(() => undefined), timeout(START_MAX_MS)]);
+    let error = "";
+    const heard = (message: string): void => {
+      error = message;
+    };
+    const url = await Promise.race([urlOf(child, heard), ended.then(() => undefined), timeout(START_MAX_MS)]);
     if (url === undefined) {
       child.kill("SIGKILL");
-      throw new Error(`${this.name} did not start: ${this.logTail()}`);
+      throw new Error(`${this.name} did not start: ${error} ${this.logTail()}`);
     }
     const client = new HttpNodeClient({ url, world, token: TOKEN });
     this.#life = { child, client, url, ended };
@@ -234,14 +239,16 @@ async function callWithoutId(
   return seq === null ? { value: body } : { value: body, seq: Number(seq) };
 }
 
-async function urlOf(child: ChildProcess): Promise<string | undefined> {
+/** @param heard told of an error that it says in the place of where it answers */
+async function urlOf(child: ChildProcess, heard: (error: string) => void): Promise<string | undefined> {
   if (child.stdout === null) return undefined;
   // Nobody else reads what it says: it must not stand still for that.
   const lines = readline.createInterface({ input: child.stdout });
   return new Promise((resolve) => {
     lines.on("line", (line) => {
-      const { url } = JSON.parse(line) as { url?: string };
+      const { url, error } = JSON.parse(line) as { url?: string; error?: { message: string } };
       if (url !== undefined) resolve(url);
+      if (error !== undefined) heard(error.message);
     });
   });
 }

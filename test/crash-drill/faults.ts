@@ -47,14 +47,18 @@ export class Machine {
       ];
       return { prefix, ...(network instanceof DrillNetwork && { host: network.addressOf(name) }) };
     };
-    const fleet = await server.fleet({ sets, node, ...(endpoint !== undefined && { endpoint }) });
-    return new Machine(fleet, network, disk, clocks);
+    try {
+      const fleet = await server.fleet({ sets, node, ...(endpoint !== undefined && { endpoint }) });
+      return new Machine(fleet, network, disk, clocks);
+    } catch (error) {
+      removeAll(network, disk);
+      throw error;
+    }
   }
 
   async remove(): Promise<void> {
     await this.fleet.kill();
-    if (this.network instanceof DrillNetwork) this.network.remove();
-    if (this.disk instanceof SmallDisk) this.disk.remove();
+    removeAll(this.network, this.disk);
   }
 }
 
@@ -126,6 +130,11 @@ export class Clocks {
   #fileOf(name: string): string {
     return path.join(this.#folder, `clock-${name}`);
   }
+}
+
+function removeAll(network: Machine["network"], disk: Machine["disk"]): void {
+  if (network instanceof DrillNetwork) network.remove();
+  if (disk instanceof SmallDisk) disk.remove();
 }
 
 function orWhy<T>(make: () => T): T | string {

@@ -29,6 +29,7 @@ const EVERY_RUN = new Set([
   "the record of releases is written without a condition",
   "the version of a class does not tell its text",
   "an older release is let at what a newer one has migrated",
+  "a copy that is there is good enough",
 ]);
 const IS_ALL = process.env.MOONPORT_VARIANTS === "all";
 
