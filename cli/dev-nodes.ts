@@ -33,6 +33,8 @@ const PORT_MAX = 65_535;
 const SECRET_BYTES = 32;
 const RESTART_FIRST_MS = 250;
 const RESTART_MAX_MS = 10_000;
+/** How long the nodes may take to see each other before it is said that they do not, in lengths of a session. */
+const SEEING_TTLS = 3;
 
 interface Place {
   readonly name: string;
@@ -85,7 +87,7 @@ class DevNodes {
     const lives = this.#places.map((place) => this.#live(place));
     const isUp = await this.#allReady();
     for (const place of this.#places) place.process.release();
-    if (isUp) this.#tellReady();
+    if (isUp) await this.#tellReady();
     else this.#stop();
     await Promise.all(lives);
     if (this.#named !== undefined) removeNodeFile(this.#world.folder, this.#named);
@@ -94,7 +96,13 @@ class DevNodes {
   }
 
   #start(name: string, words: readonly string[]): NodeProcess {
-    return new NodeProcess({ name, words, environment: this.#environment, output: this.#context.output });
+    return new NodeProcess({
+      name,
+      words,
+      environment: this.#environment,
+      nodes: this.#flags.nodes,
+      output: this.#context.output,
+    });
   }
 
   /** One node, for as often as it is started. */
@@ -148,9 +156,23 @@ class DevNodes {
     writeNodeFile(this.#world.folder, { pid: process.pid, session, command: "dev", url });
   }
 
-  #tellReady(): void {
-    const pids = this.#places.map(({ name, process }) => `${name} is process ${process.pid}`).join(", ");
-    this.#context.output.talk(`${this.#places.length} nodes on one bucket: ${pids}`);
+  /** When all see each other: a call then finds its way from whichever node it comes to. */
+  async #tellReady(): Promise<void> {
+    const over = new AbortController();
+    const isAsked = this.#stopping.signal;
+    isAsked.addEventListener("abort", () => over.abort(), { once: true });
+    const seeing = Promise.all(this.#places.map(({ process }) => process.seesAll)).then(() => true);
+    const { NODE_TTL_MS } = this.#context.settings;
+    const late = sleep(this.#world, SEEING_TTLS * NODE_TTL_MS, over.signal).then(() => false);
+    const ended = this.#places.map(({ process }) => process.ended.then(() => false));
+    const doAllSee = await Promise.race([seeing, late, ...ended]);
+    over.abort();
+    if (isAsked.aborted) return;
+    if (!doAllSee)
+      this.#context.output.talk("the nodes do not all see each other yet: `moonport nodes` shows who does");
+    const nodes = this.#places.map(({ name, process, ready }) => ({ node: name, pid: process.pid, url: ready?.url }));
+    const pids = nodes.map(({ node, pid }) => `${node} is process ${pid}`).join(", ");
+    this.#context.output.result(`${nodes.length} nodes on one bucket: ${pids}`, { serving: nodes, seeing: doAllSee });
   }
 
   #tellEnd({ name }: Place, end: NodeEnd): void {

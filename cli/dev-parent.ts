@@ -5,16 +5,31 @@ const VARIABLE = "MOONPORT_DEV_PARENT";
 
 /** What a node says to its parent once it serves. */
 export interface ReadyMessage {
+  readonly kind: "ready";
   readonly url: string;
   /** This life of it. */
   readonly session: string;
 }
 
-export const PARENT_ENVIRONMENT: Readonly<Record<string, string>> = { [VARIABLE]: "1" };
+/** It sees that many nodes alive, itself included. Said once, of as many as its parent has. */
+export interface SeesMessage {
+  readonly kind: "sees";
+  readonly nodes: number;
+}
+
+export type NodeMessage = ReadyMessage | SeesMessage;
+
+/** @param nodes that the parent has */
+export function parentEnvironment(nodes: number): Readonly<Record<string, string>> {
+  return { [VARIABLE]: `${nodes}` };
+}
 
 const hasParent = process.env[VARIABLE] !== undefined && process.send !== undefined;
 
-export function tellParent(message: ReadyMessage): void {
+/** Nodes that the parent has; undefined for a process that has none. */
+export const siblings = hasParent ? Number(process.env[VARIABLE]) : undefined;
+
+export function tellParent(message: NodeMessage): void {
   if (hasParent && process.connected) process.send?.(message);
 }
 

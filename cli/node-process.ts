@@ -5,7 +5,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import os from "node:os";
 import readline from "node:readline";
-import { PARENT_ENVIRONMENT, type ReadyMessage } from "./dev-parent.js";
+import { deferred } from "../src/world/deferred.js";
+import { type NodeMessage, parentEnvironment, type ReadyMessage } from "./dev-parent.js";
 import type { Output } from "./output.js";
 
 export interface NodeProcessOptions {
@@ -13,6 +14,8 @@ export interface NodeProcessOptions {
   /** Behind `moonport`. */
   readonly words: readonly string[];
   readonly environment: NodeJS.ProcessEnv;
+  /** Nodes of the fleet, this one included. */
+  readonly nodes: number;
   readonly output: Output;
 }
 
@@ -26,22 +29,32 @@ export class NodeProcess {
   readonly ended: Promise<NodeEnd>;
   /** Resolves when it serves; never, when it does not come to that. */
   readonly ready: Promise<ReadyMessage>;
+  /** Resolves when it sees all nodes of the fleet alive; never, when it does not come to that. */
+  readonly seesAll: Promise<void>;
   readonly #child: ChildProcess;
   readonly #output: Output;
   #held: string[] | undefined = [];
   #hasEnded = false;
 
-  constructor({ name, words, environment, output }: NodeProcessOptions) {
+  constructor({ name, words, environment, nodes, output }: NodeProcessOptions) {
     this.name = name;
     this.#output = output;
     const command = [...process.execArgv, process.argv[1] as string, ...words];
     this.#child = spawn(process.execPath, command, {
-      env: { ...environment, ...PARENT_ENVIRONMENT },
+      env: { ...environment, ...parentEnvironment(nodes) },
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       // Ctrl-C goes to everything that a terminal runs in front: the node is to hear of it from its parent, once.
       detached: true,
     });
-    this.ready = new Promise((resolve) => this.#child.once("message", (message) => resolve(message as ReadyMessage)));
+    const ready = deferred<ReadyMessage>();
+    const seesAll = deferred();
+    this.ready = ready.promise;
+    this.seesAll = seesAll.promise;
+    this.#child.on("message", (said) => {
+      const message = said as NodeMessage;
+      if (message.kind === "ready") ready.resolve(message);
+      else seesAll.resolve();
+    });
     this.ended = new Promise((resolve) => {
       this.#child.once("error", () => this.#end({ code: 1, signal: null }, resolve));
       // Not before all that it said was read.

@@ -8,6 +8,7 @@ import { addDeploy, addRollback } from "./commands/deploy.js";
 import { addDestroy } from "./commands/destroy.js";
 import { addDev } from "./commands/dev.js";
 import { addDirectory } from "./commands/directory.js";
+import { addDrain } from "./commands/drain.js";
 import { addExport } from "./commands/export.js";
 import { addGet } from "./commands/get.js";
 import { addHistory } from "./commands/history.js";
@@ -20,6 +21,7 @@ import { addQuery } from "./commands/query.js";
 import { addRecover } from "./commands/recover.js";
 import { addReleases } from "./commands/releases.js";
 import { addFork, addRestore } from "./commands/restore.js";
+import { addRing } from "./commands/ring.js";
 import { addSend } from "./commands/send.js";
 import { addSettings } from "./commands/settings.js";
 import { addSql } from "./commands/sql.js";
@@ -58,7 +60,8 @@ ${exitCodesHelp()}`,
   for (const add of [addCall, addSend, addTimers, addDelay]) add(program);
   for (const add of [addUnit, addGet, addList, addQuery, addSql, addInspect, addDestroy]) add(program);
   for (const add of [addHistory, addRestore, addFork, addExport]) add(program);
-  for (const add of [addSubscribe, addDirectory, addNodes, addRecover, addQuarantine, addVerify]) add(program);
+  for (const add of [addSubscribe, addDirectory, addNodes, addRing, addDrain, addRecover, addQuarantine, addVerify])
+    add(program);
   for (const add of [addClasses, addSettings, addToken]) add(program);
   return program;
 }

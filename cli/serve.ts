@@ -2,20 +2,25 @@
  * A node that runs until it is told to stop: what `start` and `dev` share, and where they differ.
  *
  * In order: the folder (its lock, its classes), the door, `node.json`, the line that says it is ready. It goes down the other
- * way round. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
+ * way round, and a node of a fleet gives its objects to the others first, while its door still answers. The first SIGTERM or SIGINT lets running calls finish and everything land; the second ends the process at once.
  */
+import type { ServingNode } from "../src/announced-node.js";
 import { MoonportError } from "../src/errors.js";
 import type { NodeApi } from "../src/node-api.js";
 import { openDoors } from "../src/server/doors.js";
+import { sleep, type World } from "../src/world/world.js";
 import { AuthFile } from "./auth-file.js";
 import type { Context } from "./context.js";
-import { tellParent } from "./dev-parent.js";
+import { siblings, tellParent } from "./dev-parent.js";
 import { fleetConfigOf } from "./fleet-flags.js";
 import { openOwnNode } from "./own-node.js";
 import type { ServeFlags } from "./serve-flags.js";
 import { stopSignal } from "./stop-signal.js";
 import { Teller } from "./teller.js";
 import { watchApp } from "./watch.js";
+
+/** Between two looks at who is there. */
+const LOOK_MS = 50;
 
 /** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly, or its name was taken */
 export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
@@ -58,11 +63,17 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
       data: context.data,
       ...(standing !== undefined && { fleet: { node: standing.node, address: standing.address } }),
     });
-    tellParent({ url: doors.url, session });
+    tellParent({ kind: "ready", url: doors.url, session });
+    const over = new AbortController();
+    void sayWhenAllAreSeen(node, world, over.signal);
     if (command === "dev") await tellOfReleases(context, node);
     try {
       replaced = (await Promise.race([stopAsked, own.replaced])) ?? undefined;
+      // Whoever calls while the objects go to the others is sent on, and not turned away.
+      doors.leaving();
+      await node.leave();
     } finally {
+      over.abort();
       watcher?.stop();
       await doors.stop();
     }
@@ -73,6 +84,14 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   if (unlanded !== undefined) throw notLanded(unlanded);
   if (replaced !== undefined) throw replaced;
   teller.stopped();
+}
+
+/** Of a node that another process started with others: says to it when all of them are there, as seen from here. */
+async function sayWhenAllAreSeen(node: ServingNode, world: World, over: AbortSignal): Promise<void> {
+  if (siblings === undefined) return;
+  const live = async (): Promise<number> => (await node.nodes()).filter(({ standing }) => standing === "live").length;
+  while (!over.aborted && (await live()) < siblings) await sleep(world, LOOK_MS, over);
+  if (!over.aborted) tellParent({ kind: "sees", nodes: siblings });
 }
 
 /** Whoever develops is to know that others would see something else. */

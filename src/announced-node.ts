@@ -18,6 +18,8 @@ export interface ServingNode extends NodeApi, LiveApi, MeasuredNode {
   /** This life of it. */
   readonly session: string;
   reload(apps: readonly AppSource[]): void;
+  /** Before it stops: its objects go to the rest of its fleet. */
+  leave(): Promise<void>;
   /** After it has stopped: why something that was committed has not landed, if so. */
   readonly unlanded: Error | undefined;
 }

@@ -9,7 +9,7 @@ import type { CallReply, CallRequest } from "./node-api.js";
 import type { CallRouter } from "./node-options.js";
 import type { InnerCall } from "./object/inner-call.js";
 import { SYSTEM_APP } from "./object/system-class.js";
-import type { Woken } from "./object/work.js";
+import type { WakeTeller, Woken } from "./object/work.js";
 import type { Manifest } from "./shipping/manifest.js";
 import { callNative, type NativeClasses } from "./units/native.js";
 import type { PlainValue } from "./values.js";
@@ -24,7 +24,7 @@ export interface DelayPortParts {
   /** As `call`, while the node is stopping too, and without a word to the shard's driver. */
   readonly callHere: (request: CallRequest) => Promise<CallReply>;
   readonly callObject: (call: InnerCall) => Promise<PlainValue>;
-  readonly wake: (object: ObjectIdentity) => Promise<Woken>;
+  readonly wake: (object: ObjectIdentity, teller: WakeTeller) => Promise<Woken>;
   readonly native: NativeClasses;
   readonly depthMax: number;
 }
@@ -49,7 +49,7 @@ export function delayPort(parts: DelayPortParts): DriverPort {
     },
     here: async (shard, method, args) => (await parts.callHere(requestOf(shard, method, args))).value,
     call: (call) => (isNative(parts, call) ? callHost(parts, call) : parts.callObject(call)),
-    wake: (object) => parts.router()?.wake(object) ?? parts.wake(object),
+    wake: (object, teller) => parts.router()?.wake(object, teller) ?? parts.wake(object, teller),
   };
 }
 

@@ -78,9 +78,18 @@ export function checkKey(key: string): void {
   if (!key.isWellFormed()) throw MoonportError.of("bad_key", "a key must be well-formed Unicode text");
 }
 
+/** Of ids that were asked for lately: a claim alone asks eight times. */
+const partitions = new Map<string, number>();
+const PARTITIONS_KNOWN_MAX = 8_192;
+
 /** SHA-1 of `app/Class/key` as a big-endian integer mod 256, which is its last byte. */
 export function partitionOf(id: string): number {
-  return createHash("sha1").update(id, "utf8").digest()[19] as number;
+  const known = partitions.get(id);
+  if (known !== undefined) return known;
+  const partition = createHash("sha1").update(id, "utf8").digest()[19] as number;
+  if (partitions.size >= PARTITIONS_KNOWN_MAX) partitions.clear();
+  partitions.set(id, partition);
+  return partition;
 }
 
 function clip(text: string): string {

@@ -2,8 +2,23 @@
 export type { Access, Authenticator, Principal, Right } from "./auth/contract.js";
 export type { FindOptions, FindQuery } from "./client/find.js";
 export type { AnyMethods, Snapshot } from "./client/object-handle.js";
+export type { SendOutcome, Sent } from "./client/send.js";
 export type { Subscription, SubscriptionItem } from "./client/subscription.js";
 export type { View } from "./client/view.js";
+export type {
+  ChangedAnswer,
+  CommandInfo,
+  CommandState,
+  DelayApi,
+  DelayedCommand,
+  DelayFilter,
+  LogEntry,
+  ObjectTimers,
+  RunRecord,
+  SendTime,
+  ShardTally,
+  TimerDetails,
+} from "./delay/contract.js";
 export type { MoonportObject } from "./embed/handle.js";
 export type {
   ActingFor,
@@ -14,6 +29,7 @@ export type {
   MoonportOptions,
   ReplacedTexts,
   RollbackOptions,
+  SendOptions,
   SubscribeOptions,
   UnitCall,
   UnitOptions,

@@ -10,6 +10,7 @@ import { type AnnouncedNode, openAnnounced } from "./announced-node.js";
 import { openBucket } from "./bucket/open-bucket.js";
 import { type FindOptions, type FindQuery, queryOf } from "./client/find.js";
 import type { AnyMethods } from "./client/object-handle.js";
+import type { DelayApi } from "./delay/contract.js";
 import { orAborted } from "./embed/aborted.js";
 import { type AppReader, appReader } from "./embed/app-reader.js";
 import { authenticatorOf } from "./embed/authenticator.js";
@@ -185,6 +186,11 @@ export class Moonport {
     return await orAborted(signal, () => announced.node.find(request));
   }
 
+  /** Delayed commands, whoever sent them: listed, looked at, taken back, moved, delivered after all (docs/timers.md). */
+  get delay(): Omit<DelayApi, "send"> {
+    return this.#parts.announced.node.delay;
+  }
+
   /** How a class's directory stands. @throws MoonportError `no_directory` */
   directory(className: string): Promise<DirectoryStatus> {
     return this.#parts.announced.node.directory(this.#parts.app, className);
@@ -266,9 +272,12 @@ export class Moonport {
   }
 
   async #close(): Promise<void> {
+    const { doors, announced } = this.#parts;
     this.#closing.abort();
-    await this.#parts.doors?.stop();
-    await this.#parts.announced.close();
+    doors?.leaving();
+    await announced.node.leave();
+    await doors?.stop();
+    await announced.close();
   }
 }
 

@@ -201,6 +201,29 @@ export interface NodeInfo {
   readonly own: boolean;
 }
 
+/** Which nodes partitions prefer, as the node that was asked sees it. */
+export interface RingInfo {
+  /** All, or the object's. Empty when the node is alone. `homes`: the home first. */
+  readonly partitions: readonly { readonly partition: number; readonly homes: readonly string[] }[];
+  /** `app/Class/key`, where one was asked for. */
+  readonly object?: string;
+  /** The node that owns the object now; absent where none that lives does. */
+  readonly owner?: string;
+}
+
+export interface DrainRequest {
+  /** Default: the node that is asked. */
+  readonly node?: string;
+  /** It takes objects again. */
+  readonly undo?: boolean;
+}
+
+export interface Drained {
+  readonly node: string;
+  /** Objects that it still holds. */
+  readonly left: number;
+}
+
 /** The node's part in its fleet. */
 export interface FleetStatus {
   readonly node: string;
@@ -209,6 +232,8 @@ export interface FleetStatus {
   readonly address: string;
   /** Nodes that are not known to be dead, this one included. */
   readonly nodes: number;
+  /** Whether it gives its objects to the others, or has: it is drained, or stops. */
+  readonly isLeaving: boolean;
   /** Whether the session is valid; while it is not the node answers `node_fenced`. */
   readonly valid: boolean;
   readonly whyInvalid?: string;
@@ -367,6 +392,14 @@ export interface NodeApi extends ReleaseApi {
   status(): Promise<NodeStatus>;
   /** The nodes of the fleet; none when the node is alone. */
   nodes(): Promise<readonly NodeInfo[]>;
+  /** Where objects belong, or where one does and is. It is not woken. */
+  ring(object?: ObjectIdentity): Promise<RingInfo>;
+  /**
+   * A node of the fleet gives all its objects to the others, and takes none until that is undone or it starts anew. Resolves
+   * when it has none left, or DRAIN_MS have passed.
+   * @throws `bad_option` where there is no such node, or no other that could take them; `node_unreachable`
+   */
+  drain(request: DrainRequest): Promise<Drained>;
   /** Every method that stalled and was not cleared since. */
   quarantine(): Promise<readonly QuarantineEntry[]>;
   /** Forgets a method's stalls, so that it runs again. Resolves with whether any were known. */

@@ -5,7 +5,7 @@ import type { ObjectIdentity } from "./identity.js";
 import type { EntryRange, HeldEntries } from "./journal/contract.js";
 import type { CallReply, CallRequest } from "./node-api.js";
 import type { InnerCall } from "./object/inner-call.js";
-import type { DeferredOutcome, Woken } from "./object/work.js";
+import type { DeferredOutcome, WakeTeller, Woken } from "./object/work.js";
 import type { Observer } from "./observation.js";
 import type { Settings } from "./settings/settings.js";
 import type { Claims } from "./shipping/claims.js";
@@ -49,8 +49,13 @@ export interface JoinedFleet extends FleetView {
   /** What this node's journal holds of an object; undefined where that is of another line than the range's. */
   ownEntries(object: string, range: EntryRange): Promise<HeldEntries | undefined>;
   begin(hooks: FleetHooks): void;
-  /** Gives up every object, cleanly, for the others; resolves when that is done or `untilMs` (monotonic) has come. */
-  leave(untilMs: number): Promise<void>;
+  /** An object has become this node's. */
+  claimed(object: ObjectIdentity): void;
+  /**
+   * Gives up every object, cleanly, for the others, and takes no new ones while others are there.
+   * @returns whether nothing is left; false when `untilMs` (monotonic) has come before
+   */
+  leave(untilMs: number): Promise<boolean>;
   /** Ends the session. */
   stop(): Promise<void>;
 }
@@ -59,7 +64,7 @@ export interface JoinedFleet extends FleetView {
 export interface CallRouter {
   call(request: CallRequest): Promise<CallReply>;
   /** Has an object run its due timers where it lives. */
-  wake(object: ObjectIdentity): Promise<Woken>;
+  wake(object: ObjectIdentity, teller: WakeTeller): Promise<Woken>;
   callFromObject(call: InnerCall): Promise<PlainValue>;
   callDeferred(request: CallRequest): Promise<DeferredOutcome>;
   /** Asks an object, wherever it lives, to tell its directory row again. */

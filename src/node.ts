@@ -8,6 +8,7 @@ import type { RequestCounts } from "./bucket/request-counts.js";
 import type { DelayApi, ObjectTimers } from "./delay/contract.js";
 import { NodeDelay } from "./delay/node-delay.js";
 import { delayShardClass } from "./delay/shard-class.js";
+import { ShardMap } from "./delay/shard-map.js";
 import { delayPort, shardNumberOf } from "./delay-port.js";
 import { Directories } from "./directory/directories.js";
 import { directoryClass } from "./directory/shard-class.js";
@@ -25,6 +26,7 @@ import type {
   CallWaiter,
   ClassInfo,
   DirectoryStatus,
+  Drained,
   ExportedDatabase,
   FindRequest,
   FoundPage,
@@ -38,6 +40,7 @@ import type {
   Recovered,
   Restoration,
   Restored,
+  RingInfo,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -48,6 +51,7 @@ import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
 import type { InnerCall } from "./object/inner-call.js";
 import { inspectAbsent, inspectOpen, inspectTimers } from "./object/inspect.js";
+import { isKernelCall } from "./object/kernel-methods.js";
 import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
@@ -58,7 +62,7 @@ import type { Position } from "./object/replica-copy.js";
 import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
-import type { DeferredOutcome, Woken } from "./object/work.js";
+import type { DeferredOutcome, WakeTeller, Woken } from "./object/work.js";
 import type { LiveApi, Sink, SubscribeRequest, Subscription, ViewRequest } from "./realtime/contract.js";
 import { Feeds } from "./realtime/feeds.js";
 import { Hub } from "./realtime/hub.js";
@@ -127,6 +131,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   readonly #delay: NodeDelay;
   #router: CallRouter | undefined;
   #phase: Phase = "serving";
+  #left: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
   #unlanded: Error | undefined;
 
@@ -145,13 +150,19 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       await bucket.start();
       await probeBucket(bucket, world);
       const { settings } = options;
-      const { fleet } = await joinFleet({ bucket, world, ...(options.fleet && { settings }) });
+      const { DELAY_SHARDS: wanted } = settings;
+      const { fleet, delayShards } = await joinFleet({
+        bucket,
+        world,
+        delayShards: wanted,
+        ...(options.fleet && { settings }),
+      });
       if (options.fleet === undefined) await refuseFleetBucket(bucket, world, settings.BUCKET_TIMEOUT_MS);
       const quarantine = await Quarantine.open(world, bucket, options.settings);
       joined = await options.fleet?.({ world, bucket, settings, fleet });
       const { followsReleases: follows = [] } = options;
       const begun = await begunApps({ world, bucket, settings, follows }, options.apps);
-      return new MoonportNode(options, begun, lock, quarantine, joined);
+      return new MoonportNode(options, begun, lock, quarantine, joined, new ShardMap(delayShards));
     } catch (error) {
       await joined?.stop();
       await bucket.stop();
@@ -166,6 +177,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     lock: FolderLock,
     quarantine: Quarantine,
     joined: JoinedFleet | undefined,
+    shards: ShardMap,
   ) {
     const { world, settings, bucket } = options;
     this.#options = options;
@@ -214,6 +226,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       bucket,
       claims: new Claims(world, bucket, fleet, settings, {
         lost: (id) => this.feeds.lost(id),
+        claimed: (object) => joined?.claimed(object),
         beforeTail: (object) => this.#delay.beforeTail(object),
       }),
       fleet,
@@ -273,6 +286,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       settings,
       bucket,
       counters: this.counters.delay,
+      shards,
       session: () => this.session,
       isDead: async (session) => (await fleet.standing(session)) === "dead",
       isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
@@ -282,6 +296,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         if (app === SYSTEM_APP) throw noSuchApp(app);
         if (!this.#catalog.isNative(className)) this.#catalog.methodOf(this.#catalog.classOf(app, className), method);
       },
+      checkClass: (app, className) => {
+        if (app === SYSTEM_APP) throw noSuchApp(app);
+        this.#catalog.classOf(app, className);
+      },
       port: delayPort({
         router: () => this.#router,
         isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
@@ -290,7 +308,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         call: (request) => this.call(request),
         callHere: (request) => this.#dispatch(request, NO_CHAIN),
         callObject: (call) => this.#context.call(call),
-        wake: (object) => this.wake(object),
+        wake: (object, teller) => this.wake(object, teller),
         native: options.native ?? {},
         depthMax: settings.VALUE_DEPTH_MAX,
       }),
@@ -306,7 +324,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         this.#delay.membersChanged();
       },
       sessionEnded: () => this.#delay.membersChanged(),
-      takenOver: async (object) => void (await this.wake(object)),
+      takenOver: async (object) => void (await this.wake(object, "owner")),
       handOver: (object, to) => this.#objects.handOver(object, to),
       lastUsedMs: (object) => this.#objects.lastUsedMs(object),
     });
@@ -338,12 +356,12 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
    * know of its next one does.
    * @throws MoonportError `moved` when the object is another node's
    */
-  async wake(object: ObjectIdentity): Promise<Woken> {
+  async wake(object: ObjectIdentity, teller: WakeTeller): Promise<Woken> {
     this.#assertServing(SYSTEM);
     const exists = await this.#objects.exists(object);
     const expiresMs = this.#nowMs() + this.#options.settings.CALL_TIMEOUT_MS;
-    return this.#delay.waking(object, async () => {
-      if (exists) return this.#objects.runTimers(object, expiresMs);
+    return this.#delay.waking(object, teller, async () => {
+      if (exists) return this.#objects.runTimers(object, teller, expiresMs);
       await this.#tellGone(object);
       return NOWHERE;
     });
@@ -372,6 +390,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** Whether the object is this node's, as far as is known here. */
   holds(object: ObjectIdentity): boolean {
     return this.#context.claims.held(object) !== undefined;
+  }
+
+  /** See {@link Objects.moving}. @throws MoonportError `mailbox_full` */
+  moving(object: ObjectIdentity): Promise<string | undefined> | undefined {
+    return this.#objects.moving(object);
   }
 
   /** As {@link Objects.position}. */
@@ -615,6 +638,21 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     };
   }
 
+  async ring(): Promise<RingInfo> {
+    return { partitions: [] };
+  }
+
+  async drain(): Promise<Drained> {
+    throw MoonportError.of("bad_option", "the node is alone: nobody is there to take its objects");
+  }
+
+  /** The session that the object's record names, if it has not given the object up; nothing is claimed. */
+  async ownerOf(object: ObjectIdentity): Promise<string | undefined> {
+    this.#assertServing();
+    const manifest = await this.#objects.manifest(object);
+    return manifest === undefined || manifest.replicas?.clean === true ? undefined : manifest.owner;
+  }
+
   async nodes(): Promise<readonly NodeInfo[]> {
     return [];
   }
@@ -689,6 +727,16 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   /**
+   * Of a node that goes on stopping: gives every object to the rest of the fleet, each served until its turn has come, within
+   * DRAIN_MS. Its doors may answer on: who calls meanwhile, or has come to the wrong node, is sent on. A node that is alone has
+   * nobody to give them to. Idempotent, and a part of {@link stop}.
+   */
+  leave(): Promise<void> {
+    this.#left ??= this.#leave();
+    return this.#left;
+  }
+
+  /**
    * Stops: new calls are refused, running ones end, everything committed lands, within DRAIN_MS. What could not land is
    * logged and its callers get `outcome_unknown`. Idempotent.
    */
@@ -720,15 +768,26 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     }
   }
 
+  async #leave(): Promise<void> {
+    if (!("leave" in this.#fleet)) return;
+    const { DRAIN_MS } = this.#options.settings;
+    const untilMs = this.#nowMs() + DRAIN_MS;
+    await this.#restDelays();
+    await this.#fleet.leave(untilMs);
+  }
+
+  /** What is under way of delayed work ends first: its outcomes are writes of objects. */
+  async #restDelays(): Promise<void> {
+    this.#directories.rest();
+    await this.#within(this.#options.settings.DRAIN_MS / 2, this.#delay.settle());
+  }
+
   async #stop(): Promise<void> {
     const { world, settings, bucket } = this.#options;
     const untilMs = this.#nowMs() + settings.DRAIN_MS;
-    this.#directories.rest();
     this.releasing.stop();
-    // What is under way of delayed work ends first: its outcomes are writes of objects.
-    await this.#within(settings.DRAIN_MS / 2, this.#delay.settle());
-    // Each object is served until its own turn to leave has come.
-    if ("leave" in this.#fleet) await this.#fleet.leave(untilMs);
+    if ("leave" in this.#fleet) await this.leave();
+    else await this.#restDelays();
     // Directories hear of what they have landed, and no more of what is asked from outside.
     this.#phase = "settling";
     await this.#tellRowsWithin((untilMs - this.#nowMs()) / 2);
@@ -817,9 +876,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   }
 
   async #dispatch(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
-    const { object, method } = request;
+    const { object, method, caller } = request;
     const lua = this.#catalog.classOf(object.app, object.className);
-    const access = this.#catalog.methodOf(lua, method);
+    const access = isKernelCall(method, caller) ? "write" : this.#catalog.methodOf(lua, method);
     if (access === "read") return { value: await this.#read(request, lua) };
     if (request.mustRead === true || request.consistency === "replica") {
       throw MoonportError.of("not_a_reading_method", `${object.className}.${method} is a writing method`, {

@@ -1,6 +1,7 @@
 /** `moonport send Class/key method [args...]` */
 import type { Command } from "commander";
 import type { SendRequest } from "../../src/delay/contract.js";
+import { outcomeNamed } from "../../src/delay/outcome-name.js";
 import { MoonportError } from "../../src/errors.js";
 import { checkMethodName } from "../../src/identity.js";
 import { contextOf } from "../context.js";
@@ -13,6 +14,7 @@ interface SendFlags extends TimeFlags {
   readonly expires?: string;
   readonly missed?: string;
   readonly outcome?: string;
+  readonly outcomeEvent?: string;
 }
 
 export function addSend(program: Command): void {
@@ -27,6 +29,7 @@ export function addSend(program: Command): void {
     .option("--expires <time>", "not delivered when it is found later than this")
     .option("--missed <policy>", "what becomes of runs that nobody could start in time: all, latest or skip")
     .option("--outcome <object/method>", "Class/key/method, told how each run ended")
+    .option("--outcome-event <object/event>", "Class/key/event, an event that the object emits when a run has ended")
     .addHelpText(
       "after",
       `
@@ -56,12 +59,13 @@ Examples:
     });
 }
 
-function optionsOf({ id, expires, missed, outcome }: SendFlags): Partial<SendRequest> {
+function optionsOf({ id, expires, missed, outcome, outcomeEvent }: SendFlags): Partial<SendRequest> {
+  const told = outcomeOf(outcome, outcomeEvent);
   return {
     ...(id !== undefined && { id }),
     ...(expires !== undefined && { expiresMs: moment("--expires", expires) }),
     ...(missed !== undefined && { missed: missedOf(missed) }),
-    ...(outcome !== undefined && { outcome: outcomeOf(outcome) }),
+    ...(told !== undefined && { outcome: told }),
   };
 }
 
@@ -70,8 +74,21 @@ function missedOf(text: string): NonNullable<SendRequest["missed"]> {
   throw MoonportError.of("bad_option", `--missed is all, latest or skip, not "${text}"`);
 }
 
-function outcomeOf(text: string): NonNullable<SendRequest["outcome"]> {
-  const [, className, key, method] = /^([^/]+)\/(.+)\/([^/]+)$/s.exec(text) ?? [];
-  if (className !== undefined && key !== undefined && method !== undefined) return { className, key, method };
-  throw MoonportError.of("bad_option", `--outcome names an object and a method, Class/key/method, not "${text}"`);
+function outcomeOf(method: string | undefined, event: string | undefined): SendRequest["outcome"] {
+  if (method !== undefined && event !== undefined) {
+    throw MoonportError.of("bad_option", "an outcome is told to a method or by an event: --outcome or --outcome-event");
+  }
+  const text = method ?? event;
+  if (text === undefined) return undefined;
+  const named = outcomeNamed(text);
+  if (named === undefined) {
+    const flag =
+      method === undefined ? "--outcome-event names an object and an event" : "--outcome names an object and a method";
+    throw MoonportError.of(
+      "bad_option",
+      `${flag}, Class/key/${method === undefined ? "event" : "method"}, not "${text}"`,
+    );
+  }
+  const { className, key, name } = named;
+  return method === undefined ? { className, key, event: name } : { className, key, method: name };
 }

@@ -4,6 +4,7 @@
  * `call` lets a method run whatever it does. `read` alone lets reading methods run: the node is told to refuse any other, and
  * what it refuses for that reason is `forbidden`, as it is the token that lacks something and not the request.
  */
+import type { SendRequest } from "../delay/contract.js";
 import { asMoonportError, MoonportError } from "../errors.js";
 import type { Caller } from "../lua/contract.js";
 import type { CallReply, CallRequest, NodeApi } from "../node-api.js";
@@ -32,6 +33,24 @@ export function checkAny(principal: Principal, target: Target, rights: readonly 
 /** What a principal may do with a method: run it, or run it if it only reads. @throws MoonportError `forbidden` */
 export function checkMethod(principal: Principal, target: Target): "call" | "read" {
   return checkAny(principal, target, ["call", "read"]) as "call" | "read";
+}
+
+/**
+ * Whether a principal may have a method called later, and whoever it names told of the outcome: that is a message to another
+ * object, or an event of it. @throws MoonportError `forbidden`
+ */
+export function checkSend(
+  principal: Principal,
+  { app, className, key, method, outcome }: Pick<SendRequest, "app" | "className" | "key" | "method"> & ToldOutcome,
+): void {
+  principal.check({ right: "send", app, className, key, method });
+  if (outcome === undefined) return;
+  const told = { right: "send" as const, app, className: outcome.className, key: outcome.key };
+  principal.check("method" in outcome ? { ...told, method: outcome.method } : told);
+}
+
+interface ToldOutcome {
+  readonly outcome: SendRequest["outcome"] | undefined;
 }
 
 /** @throws MoonportError `forbidden`, and whatever the node's call throws */

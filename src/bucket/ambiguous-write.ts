@@ -7,6 +7,7 @@
  * until the version moves. Reporting a loss any earlier would let a late landing contradict it (O5).
  */
 import { MoonportError } from "../errors.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep, type World } from "../world/world.js";
 import {
   type Bucket,
@@ -123,7 +124,10 @@ function retryAfterOf(error: unknown): { readonly retryAfterMs?: number } {
 /** Whatever goes wrong here, the write itself was not sent. */
 async function writeAhead(bucket: Bucket, beside: NonNullable<ResolvableWrite["beside"]>): Promise<void> {
   try {
-    for (const write of beside) await bucket.write([write]);
+    for (const write of beside) {
+      await bucket.write([write]);
+      faultPoint("leg.bodyWritten", write.key);
+    }
   } catch (error) {
     if (!(error instanceof MoonportError)) throw error;
     throw bucketError("refused", `what belongs beside the write is not there: ${error.message}`, {

@@ -9,11 +9,11 @@ const platform = platformOf((url, protocol) => new WebSocket(url, protocol));
 
 /**
  * Begins to connect, and stays connected until {@link MoonportClient.close}.
- * @param url `ws://127.0.0.1:7070`
+ * @param urls `ws://127.0.0.1:7070`, or several nodes of one fleet: whichever answers
  * @throws MoonportError `bad_option`
  */
-export function connect(url: string, options: ConnectOptions = {}): MoonportClient {
-  return new MoonportClient(url, options, platform);
+export function connect(urls: string | readonly string[], options: ConnectOptions = {}): MoonportClient {
+  return new MoonportClient(urls, options, platform);
 }
 
 export { MoonportError } from "../errors.js";

@@ -10,7 +10,6 @@
  * Bounded: so many are with the node at a time, the others wait in the order they came; one beyond `callsMax` is refused.
  */
 import { MoonportError } from "../errors.js";
-import type { DirectoryQuery } from "../lua/contract.js";
 import type { Consistency } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
@@ -23,14 +22,22 @@ export interface CallInput {
   readonly target: FrameTarget;
   readonly method: string;
   readonly args: readonly PlainValue[];
-  /** In place of a call: a question to the directory of the target's class. */
-  readonly query?: DirectoryQuery;
+  /** What is sent in place of a call. */
+  readonly instead?: Instead;
   /** The caller's own, who may have sent it before. */
   readonly callId: string | undefined;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
   /** Default: the owner answers. */
   readonly consistency?: Consistency | undefined;
+}
+
+/** Something else that is asked for as a call is; a repeat of it does no harm. */
+export interface Instead {
+  /** Whether it changes something: then what became of it may be unknown. */
+  readonly changes: boolean;
+  /** @param fields `callId`: of all its frames */
+  frame(fields: { readonly id: number; readonly timeoutMs: number; readonly callId: string }): ClientFrame;
 }
 
 /** What calls and watches need of the connection. */
@@ -125,7 +132,7 @@ export class Calls {
     this.#sent.clear();
     for (const call of again) {
       call.place = { kind: "waiting" };
-      call.mayHaveRun = call.input.query === undefined;
+      call.mayHaveRun = changes(call);
       call.lastError = error;
     }
     this.#waiting = new Set([...again, ...this.#waiting]);
@@ -163,7 +170,7 @@ export class Calls {
   failAll(error: MoonportError): void {
     this.#waiting.clear();
     for (const call of this.#all) {
-      const mayHaveRun = call.mayHaveRun || (call.place.kind === "sent" && call.input.query === undefined);
+      const mayHaveRun = call.mayHaveRun || (call.place.kind === "sent" && changes(call));
       this.#end(call, mayHaveRun ? unknown(call, error.message, error) : this.#named(call, error));
     }
   }
@@ -183,18 +190,24 @@ export class Calls {
   }
 
   #send(call: PendingCall): void {
-    const { target, method, args, query, consistency } = call.input;
+    const { target, method, args, instead, consistency } = call.input;
     const { callId } = call;
     const leftMs = Math.max(1, Math.ceil(call.expiresMs - this.#platform.clock.monotonicMs()));
     const timeoutMs = Math.min(leftMs, NODE_TIMEOUT_MAX_MS);
     const id = this.#wire.nextId();
     this.#sent.set(id, call);
     call.sends += 1;
-    const { app, class: className } = target;
     const size = this.#wire.send(
-      query === undefined
-        ? { type: "call", id, ...target, method, args, callId, timeoutMs, ...(consistency && { consistency }) }
-        : { type: "find", id, class: className, query, timeoutMs, ...(app !== undefined && { app }) },
+      instead?.frame({ id, timeoutMs, callId }) ?? {
+        type: "call",
+        id,
+        ...target,
+        method,
+        args,
+        callId,
+        timeoutMs,
+        ...(consistency && { consistency }),
+      },
     );
     call.place = { kind: "sent", id, size };
   }
@@ -251,7 +264,7 @@ export class Calls {
   #timeIsUp(call: PendingCall): MoonportError {
     const { input, place, lastError } = call;
     const message = `no answer within ${input.timeoutMs} ms`;
-    if (input.query !== undefined && place.kind === "sent") return MoonportError.of("deadline_exceeded", message);
+    if (!changes(call) && place.kind === "sent") return MoonportError.of("deadline_exceeded", message);
     if (call.mayHaveRun || place.kind === "sent") return unknown(call, message, lastError);
     if (lastError !== undefined) return this.#named(call, lastError);
     const why = this.#wire.isUp ? "too many other calls were under way" : "there was no connection to the node";
@@ -260,15 +273,20 @@ export class Calls {
   }
 
   #named({ input, callId }: PendingCall, error: MoonportError): MoonportError {
-    return input.query === undefined ? error.with({ callId, object: objectId(input.target) }) : error;
+    return input.instead === undefined ? error.with({ callId, object: objectId(input.target) }) : error;
   }
 }
 
+function changes({ input }: PendingCall): boolean {
+  return input.instead?.changes ?? true;
+}
+
 function unknown({ input, callId }: PendingCall, message: string, cause: MoonportError | undefined): MoonportError {
-  return MoonportError.of("outcome_unknown", `${message}; the call may have run`, {
+  const isCall = input.instead === undefined;
+  return MoonportError.of("outcome_unknown", `${message}; ${isCall ? "the call may have run" : "it may be done"}`, {
     callId,
     object: objectId(input.target),
-    hint: "call again with this callId: it does not run twice",
+    hint: isCall ? "call again with this callId: it does not run twice" : "ask again: done twice it is done once",
     ...(cause !== undefined && { cause }),
   });
 }

@@ -1,18 +1,21 @@
 /**
- * A client of one node: one connection, and everything that goes over it. Calls and subscriptions outlive the connection;
- * they wait while there is none and go on when there is one again.
+ * A client of a node, or of a fleet: one connection, and everything that goes over it. Calls and subscriptions outlive the
+ * connection; they wait while there is none and go on when there is one again, to the same node or another.
  */
 import { MoonportError } from "../errors.js";
 import type { FoundPage } from "../node-api.js";
 import { type RemoteMethods, withMethods } from "../typed-methods.js";
+import type { PlainValue } from "../values.js";
 import { jsonCodec, msgpackCodec } from "../wire/codec.js";
-import { CLOSE_CODES, type ServerFrame } from "../wire/frames.js";
+import { CLOSE_CODES, type DelayAsk, type ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
+import { Addresses } from "./addresses.js";
 import { Calls, type Wire } from "./calls.js";
+import { ClientDelay } from "./client-delay.js";
 import { type FindOptions, type FindQuery, queryOf } from "./find.js";
 import { type ClientState, Link, type LinkListener, type Loss } from "./link.js";
 import { type AnyMethods, ClientObject, type HandleContext, type RemoteObject } from "./object-handle.js";
-import { type ClientOptions, type ConnectOptions, clientOptions, socketUrl } from "./options.js";
+import { type ClientOptions, type ConnectOptions, clientOptions } from "./options.js";
 import type { ClientPlatform } from "./platform.js";
 import { Watches } from "./watch.js";
 
@@ -26,11 +29,11 @@ export class MoonportClient {
   #lastId = 0;
 
   /** Use `connect`, which knows the platform. @throws MoonportError `bad_option` */
-  constructor(url: string, given: ConnectOptions, platform: ClientPlatform) {
+  constructor(urls: string | readonly string[], given: ConnectOptions, platform: ClientPlatform) {
     const options = clientOptions(given);
     this.#options = options;
     const codec = options.codec === "json" ? jsonCodec : msgpackCodec;
-    this.#link = new Link(socketUrl(url), options, codec, platform, this.#listener());
+    this.#link = new Link(new Addresses(urls), options, codec, platform, this.#listener());
     const wire = this.#wire();
     this.#calls = new Calls(options, platform, wire);
     this.#watches = new Watches(platform, wire);
@@ -75,12 +78,42 @@ export class MoonportClient {
       target: { app, class: className, key: "" },
       method: "find",
       args: [],
-      query: asked,
+      instead: {
+        changes: false,
+        frame: ({ id, timeoutMs: waitMs }) => ({
+          type: "find",
+          id,
+          timeoutMs: waitMs,
+          app,
+          class: className,
+          query: asked,
+        }),
+      },
       callId: undefined,
       timeoutMs: options.timeoutMs ?? timeoutMs,
       signal: options.signal,
     });
     return page as unknown as FoundPage;
+  }
+
+  /** Delayed commands, for operators: listed, looked at, taken back, moved, delivered after all. */
+  get delay(): ClientDelay {
+    return new ClientDelay((ask) => this.#askDelay(ask));
+  }
+
+  async #askDelay(ask: DelayAsk): Promise<PlainValue> {
+    this.#assertOpen();
+    const { app, timeoutMs } = this.#options;
+    const changes = ask.kind !== "list" && ask.kind !== "get";
+    return await this.#calls.start({
+      target: { app, class: "delay", key: "command" in ask ? ask.command : "" },
+      method: ask.kind,
+      args: [],
+      instead: { changes, frame: ({ id, timeoutMs: waitMs }) => ({ type: "delay", id, timeoutMs: waitMs, ask }) },
+      callId: undefined,
+      timeoutMs,
+      signal: undefined,
+    });
   }
 
   /**
@@ -121,7 +154,7 @@ export class MoonportClient {
     };
   }
 
-  #take(frame: Exclude<ServerFrame, { type: "welcome" | "pong" }>): void {
+  #take(frame: Exclude<ServerFrame, { type: "welcome" | "pong" | "leaving" }>): void {
     switch (frame.type) {
       case "reply":
         this.#calls.reply(frame.id, frame.value);

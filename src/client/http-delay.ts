@@ -38,7 +38,7 @@ export class HttpDelay implements DelayApi {
       id,
       expires: expiresMs === undefined ? undefined : seconds(expiresMs),
       missed,
-      outcome: outcome && `${outcome.className}/${outcome.key}/${outcome.method}`,
+      ...outcomeFields(outcome),
     });
     const path = `/v1/${app}/${className}/${encodeURIComponent(key)}/-/send/${encodeURIComponent(method)}${query}`;
     return (await this.#asking.post(path, wireJson([...args] as PlainValue[]))) as { id: string };
@@ -89,6 +89,13 @@ function timeFields({ delayMs, atMs, everyMs, cron, timeZone }: SendTime): Recor
     cron,
     tz: timeZone,
   };
+}
+
+function outcomeFields(outcome: SendRequest["outcome"]): Record<string, string> {
+  if (outcome === undefined) return {};
+  const object = `${outcome.className}/${outcome.key}`;
+  if ("method" in outcome) return { outcome: `${object}/${outcome.method}` };
+  return { outcome_event: `${object}/${outcome.event}` };
 }
 
 function seconds(ms: number): string {

@@ -13,6 +13,8 @@ import type {
   CallRequest,
   ClassInfo,
   DirectoryStatus,
+  Drained,
+  DrainRequest,
   ExportedDatabase,
   FindRequest,
   FoundPage,
@@ -26,6 +28,7 @@ import type {
   Recovered,
   Restoration,
   Restored,
+  RingInfo,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -294,6 +297,16 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     return as<{ nodes: NodeInfo[] }>(await this.#get("/v1/admin/nodes")).nodes;
   }
 
+  async ring(object?: ObjectIdentity): Promise<RingInfo> {
+    return as<RingInfo>(await this.#get(`/v1/admin/ring${object === undefined ? "" : `/${objectPath(object)}`}`));
+  }
+
+  async drain(request: DrainRequest): Promise<Drained> {
+    const timeoutMs = SETTINGS.DRAIN_MS.max;
+    const ask: Ask = { method: "POST", path: "/v1/admin/drain", body: wireJson({ ...request }), timeoutMs, once: true };
+    return as<Drained>((await this.#ask(ask)).body);
+  }
+
   async deploy({ app, ...request }: DeployRequest): Promise<Deployed> {
     return await this.#publish(`/v1/admin/releases/${app}`, {
       ...request,
@@ -377,7 +390,9 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
         fail(this.#unreachable(`did not answer within ${Math.round(waitMs)} ms`));
       });
       const gone = (): void => fail(callerGone());
+      let isSettled = false;
       const settle = (): void => {
+        isSettled = true;
         timer.cancel();
         ask.signal?.removeEventListener("abort", gone);
       };
@@ -388,6 +403,8 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
       };
       ask.signal?.addEventListener("abort", gone, { once: true });
       request.on("error", (cause: NodeJS.ErrnoException) => {
+        // Of a request that was given up here: nobody waits for it to be sent again.
+        if (isSettled) return;
         // The node closed a kept connection just as we took it up again. A fresh one tells whether it is still there.
         if (request.reusedSocket && cause.code === "ECONNRESET" && ask.once !== true) {
           settle();

@@ -7,6 +7,7 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { FrameCodec } from "../wire/codec.js";
 import { CLOSE_CODES, type ClientFrame, type ServerFrame } from "../wire/frames.js";
 import { backoffMs } from "../world/backoff.js";
+import type { Addresses } from "./addresses.js";
 import type { ClientOptions } from "./options.js";
 import type { ClientPlatform, PlatformTimer, Socket } from "./platform.js";
 
@@ -30,7 +31,7 @@ export interface Loss {
 export interface LinkListener {
   changed(state: ClientState): void;
   up(): void;
-  frame(frame: Exclude<ServerFrame, { type: "welcome" | "pong" }>): void;
+  frame(frame: Exclude<ServerFrame, { type: "welcome" | "pong" | "leaving" }>): void;
   down(loss: Loss): void;
   /** No connection is tried any more. */
   failed(error: MoonportError): void;
@@ -42,7 +43,7 @@ const FRAME_DEPTH_MAX = 1_016;
 const CLOSED_HERE = 1_006;
 
 export class Link {
-  readonly #url: string;
+  readonly #addresses: Addresses;
   readonly #options: ClientOptions;
   readonly #codec: FrameCodec;
   readonly #platform: ClientPlatform;
@@ -57,13 +58,13 @@ export class Link {
   #heardMs = 0;
 
   constructor(
-    url: string,
+    addresses: Addresses,
     options: ClientOptions,
     codec: FrameCodec,
     platform: ClientPlatform,
     listener: LinkListener,
   ) {
-    this.#url = url;
+    this.#addresses = addresses;
     this.#options = options;
     this.#codec = codec;
     this.#platform = platform;
@@ -107,7 +108,7 @@ export class Link {
     this.#timer = this.#platform.timers.after(connectTimeoutMs, () =>
       this.#giveUp(`did not welcome us within ${connectTimeoutMs} ms`),
     );
-    this.#socket = this.#platform.openSocket(this.#url, this.#codec.protocol, {
+    this.#socket = this.#platform.openSocket(this.#addresses.current, this.#codec.protocol, {
       opened: (protocol) => this.#opened(protocol, token),
       received: (data) => this.#received(data),
       closed: (code, why) => this.#lost({ code, error: this.#closeError(code, why) }),
@@ -133,7 +134,8 @@ export class Link {
       return this.#welcomed(frame);
     }
     this.#failures = 0;
-    if (frame.type !== "welcome" && frame.type !== "pong") this.#listener.frame(frame);
+    if (frame.type === "leaving") this.#nodeLeaves(frame.nodes);
+    else if (frame.type !== "welcome" && frame.type !== "pong") this.#listener.frame(frame);
   }
 
   #read(data: string | Uint8Array): ServerFrame | MoonportError {
@@ -174,6 +176,12 @@ export class Link {
     });
   }
 
+  /** Where there is another node the client goes there at once, and does not wait for this one's end. */
+  #nodeLeaves(nodes: readonly string[]): void {
+    if (this.#options.learnNodes) this.#addresses.learn(nodes);
+    if (this.#addresses.size > 1) this.#giveUp("is about to stop");
+  }
+
   #giveUp(why: string): void {
     this.#lost({ code: CLOSED_HERE, error: this.#unreachable(why) });
   }
@@ -182,6 +190,7 @@ export class Link {
     const wasUp = this.#state.kind === "open";
     this.#release();
     this.#failures += 1;
+    this.#addresses.next();
     if (this.#isFinal(loss)) {
       this.#change({ kind: "closed", error: loss.error });
       return this.#listener.failed(loss.error);
@@ -193,7 +202,12 @@ export class Link {
   #pause(error: MoonportError): void {
     const { reconnectDelayMs, reconnectDelayMaxMs } = this.#options;
     const { random, timers } = this.#platform;
-    const delayMs = Math.ceil(backoffMs(this.#failures, reconnectDelayMs, reconnectDelayMaxMs, random.fraction()));
+    // Each address is tried once before the first pause: one that is away says nothing of the others.
+    const rounds = this.#failures / this.#addresses.size;
+    const isRoundOver = Number.isInteger(rounds);
+    const delayMs = isRoundOver
+      ? Math.ceil(backoffMs(rounds, reconnectDelayMs, reconnectDelayMaxMs, random.fraction()))
+      : 0;
     this.#timer = timers.after(delayMs, () => void this.#connect());
     this.#change({ kind: "waiting", attempt: this.#failures + 1, delayMs, error });
   }
@@ -211,13 +225,17 @@ export class Link {
 
   #closeError(code: number, why: string): MoonportError {
     if (code === CLOSE_CODES.unauthenticated) {
-      return MoonportError.of("unauthenticated", `${this.#url} refused the token`, why === "" ? {} : { hint: why });
+      return MoonportError.of(
+        "unauthenticated",
+        `${this.#addresses.current} refused the token`,
+        why === "" ? {} : { hint: why },
+      );
     }
     return this.#unreachable(`closed the connection (${code}${why === "" ? "" : `, ${why}`})`);
   }
 
   #unreachable(what: string): MoonportError {
-    return MoonportError.of("node_unreachable", `${this.#url} ${what}`);
+    return MoonportError.of("node_unreachable", `${this.#addresses.current} ${what}`);
   }
 
   #release(): void {

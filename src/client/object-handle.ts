@@ -9,6 +9,7 @@ import {
   type OptionRules,
   oneOf,
 } from "../check-options.js";
+import type { ObjectTimers } from "../delay/contract.js";
 import { MoonportError } from "../errors.js";
 import type { Consistency } from "../node-api.js";
 import { plainCopy } from "../plain-copy.js";
@@ -19,6 +20,7 @@ import { CALL_ID_GRAMMAR, isCallId } from "../wire/call-id.js";
 import type { FrameTarget } from "../wire/frames.js";
 import type { Calls } from "./calls.js";
 import { amount, type ClientOptions } from "./options.js";
+import { commandOf, type SendOptions, type Sent } from "./send.js";
 import { LiveSubscription, type Subscription } from "./subscription.js";
 import { LiveView, type View } from "./view.js";
 import type { Watches } from "./watch.js";
@@ -77,6 +79,17 @@ export interface ObjectHandle<Methods> {
     args?: Arguments<Methods[Method]>,
     options?: CallOptions,
   ): Promise<Result<Methods[Method]>>;
+  /**
+   * Has a method called later, exactly once; resolves when that is certain (docs/timers.md).
+   * @throws MoonportError `id_conflict`, `bad_option`, `method_not_found`, `forbidden`; or the signal's reason
+   */
+  send<Method extends Name<Methods>>(
+    method: Method,
+    args?: Arguments<Methods[Method]>,
+    options?: SendOptions,
+  ): Promise<Sent>;
+  /** Its timers and their last runs. For operators. @throws MoonportError `forbidden`, `object_not_found` */
+  timers(): Promise<ObjectTimers>;
   /** Begins at once, not with the loop. */
   subscribe(options?: SubscribeOptions): Subscription;
   /** A reading method's value, and its new value after each write that changed it. */
@@ -125,6 +138,52 @@ export class ClientObject implements ObjectHandle<AnyMethods> {
       signal: options.signal,
       consistency: options.consistency,
     });
+  }
+
+  async send(method: string, args: readonly unknown[] = [], options: SendOptions = {}): Promise<Sent> {
+    const { assertOpen, calls, options: defaults } = this.#context;
+    assertOpen();
+    const command = commandOf(options);
+    const plain = plainArguments(args);
+    options.signal?.throwIfAborted();
+    const target = this.#target;
+    const sent = calls.start({
+      target,
+      method,
+      args: plain,
+      // A repeat under the id that it has is the same command.
+      instead: {
+        changes: true,
+        frame: ({ callId, ...fields }) => ({
+          type: "send",
+          ...fields,
+          ...target,
+          method,
+          args: plain,
+          command: { id: callId, ...command },
+        }),
+      },
+      callId: options.id,
+      timeoutMs: options.timeoutMs ?? defaults.timeoutMs,
+      signal: options.signal,
+    });
+    return (await sent) as PlainValue & Sent;
+  }
+
+  async timers(): Promise<ObjectTimers> {
+    const { assertOpen, calls, options } = this.#context;
+    assertOpen();
+    const target = this.#target;
+    const timers = await calls.start({
+      target,
+      method: "timers",
+      args: [],
+      instead: { changes: false, frame: ({ callId: _, ...fields }) => ({ type: "timers", ...fields, ...target }) },
+      callId: undefined,
+      timeoutMs: options.timeoutMs,
+      signal: undefined,
+    });
+    return timers as PlainValue & ObjectTimers;
   }
 
   subscribe(options: SubscribeOptions = {}): Subscription {

@@ -1,13 +1,17 @@
 /** What `connect` may be told, its defaults, and the check of it. */
-import { callback, checkOptions, type OptionRule, type OptionRules, oneOf, text } from "../check-options.js";
-import { MoonportError } from "../errors.js";
-import { SOCKET_PATH } from "../wire/frames.js";
+import { callback, checkOptions, flag, type OptionRule, type OptionRules, oneOf, text } from "../check-options.js";
 
 export interface ConnectOptions {
   /** Sent with the first frame. A function is asked again at each connect: for tokens that run out. */
   readonly token?: string | (() => string | Promise<string>);
   /** The app whose objects are spoken of. Default `default`. */
   readonly app?: string;
+  /**
+   * Whether the client may also go to nodes whose addresses it hears from the node that it is connected to, when that one
+   * stops. Not where clients reach the nodes by other addresses than their own, behind a load balancer for instance. Default
+   * false.
+   */
+  readonly learnNodes?: boolean;
   /** How frames travel: readable in a browser's tools, or smaller. Default `json`. */
   readonly codec?: "json" | "msgpack";
   /** How long a call may take in all, with everything that is tried again. Default 30,000. */
@@ -61,6 +65,7 @@ const RULES: OptionRules<ConnectOptions> = {
     accepts: (value) => text.accepts(value) || callback.accepts(value),
   },
   app: text,
+  learnNodes: flag,
   codec: oneOf("json", "msgpack"),
   timeoutMs: amount,
   connectTimeoutMs: amount,
@@ -78,22 +83,5 @@ const RULES: OptionRules<ConnectOptions> = {
 export function clientOptions(given: ConnectOptions): ClientOptions {
   checkOptions("connect", given, RULES);
   const present = Object.entries(given).filter(([, value]) => value !== undefined);
-  return { app: "default", codec: "json", ...NUMBERS, ...Object.fromEntries(present) };
-}
-
-/**
- * The socket's address of a node.
- * @param url `ws://127.0.0.1:7070`, `wss://...`, or the same with http and https; a path in front of the node is kept
- * @throws MoonportError `bad_option`
- */
-export function socketUrl(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  const scheme = parsed && /^(?:ws|http)(s?):$/.exec(parsed.protocol);
-  const hasMore = parsed && (parsed.search !== "" || parsed.hash !== "" || parsed.username !== "");
-  if (parsed === undefined || !scheme || hasMore) {
-    throw MoonportError.of("bad_option", `"${url}" is not a node's address`, {
-      hint: "an address looks like ws://127.0.0.1:7070",
-    });
-  }
-  return `ws${scheme[1]}://${parsed.host}${parsed.pathname.replace(/\/$/, "")}${SOCKET_PATH}`;
+  return { app: "default", codec: "json", learnNodes: false, ...NUMBERS, ...Object.fromEntries(present) };
 }

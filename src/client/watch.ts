@@ -10,7 +10,7 @@ import { backoffMs } from "../world/backoff.js";
 import type { Wire } from "./calls.js";
 import type { ClientPlatform, PlatformTimer } from "./platform.js";
 
-export type WatchFrame = Exclude<ServerFrame, { type: "welcome" | "pong" | "reply" }>;
+export type WatchFrame = Exclude<ServerFrame, { type: "welcome" | "pong" | "reply" | "leaving" }>;
 
 export interface Watch {
   /** The frame that asks for what is still to come. */

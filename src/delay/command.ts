@@ -1,11 +1,5 @@
 /** Delayed commands as they travel between whoever schedules them, their shard, and whoever delivers them. */
-import { partitionOf } from "../identity.js";
-import { DELAY_SHARDS } from "../shipping/fleet.js";
 import type { PlainObject } from "../values.js";
-
-export function shardOf(objectId: string): number {
-  return partitionOf(objectId) % DELAY_SHARDS;
-}
 
 /** When, as it travels: a {@link TimerPlan}. */
 export type PlanFields = PlainObject;
@@ -26,8 +20,8 @@ export type CommandRequest = {
   expiresMs: number | null;
   /** What the method sees as `caller`, beside its kind. */
   caller: PlainObject;
-  /** Told of how each run ended. */
-  outcome: { className: string; key: string; method: string } | null;
+  /** Told of how each run ended: by a message to the method, or by an event. */
+  outcome: ({ className: string; key: string } & ({ method: string } | { event: string })) | null;
   /** It was tried under this call id already, with an outcome that nobody knows. */
   triedAs: string | null;
 };

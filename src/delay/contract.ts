@@ -76,6 +76,15 @@ export interface SendTime {
   readonly timeZone?: string;
 }
 
+/**
+ * Told how each run of a command ended, exactly once: an object of its app, by a message to the method, or by an event that it
+ * emits. Method and event get `{ id, object, method, run, outcome, error }`.
+ */
+export type OutcomeTarget = {
+  readonly className: string;
+  readonly key: string;
+} & ({ readonly method: string } | { readonly event: string });
+
 export interface SendRequest extends SendTime {
   readonly app: string;
   readonly className: string;
@@ -87,8 +96,7 @@ export interface SendRequest extends SendTime {
   /** Wall clock, milliseconds: found later than that, it is not delivered. */
   readonly expiresMs?: number;
   readonly missed?: MissedPolicy;
-  /** `Class/key` and its method, told of how each run ended. */
-  readonly outcome?: { readonly className: string; readonly key: string; readonly method: string };
+  readonly outcome?: OutcomeTarget;
   /** Of whoever sends; the method sees it as `caller`. */
   readonly caller?: { readonly id?: string; readonly claims?: PlainObject };
 }

@@ -3,7 +3,6 @@
  * by its home, at the start and whenever members change.
  */
 import { asMoonportError } from "../errors.js";
-import { DELAY_SHARDS } from "../shipping/fleet.js";
 import type { Timer } from "../world/world.js";
 import { ShardDriver, type ShardDriverParts } from "./shard-driver.js";
 
@@ -60,8 +59,7 @@ export class DelayDriver {
   async #look(): Promise<void> {
     while (this.#lookAgain && !this.#isStopped) {
       this.#lookAgain = false;
-      const shards = Array.from({ length: DELAY_SHARDS }, (_, shard) => shard);
-      const found = await Promise.all(shards.map((shard) => this.#awaken(shard)));
+      const found = await Promise.all(this.#parts.shards.all.map((shard) => this.#awaken(shard)));
       if (!found.every((isWell) => isWell)) this.#lookLater();
     }
   }
@@ -74,13 +72,21 @@ export class DelayDriver {
       if (!port.isHome(shard) || !(await port.exists(shard))) return true;
       await port.ask(shard, "due", [0, 0]);
       this.touched(shard);
-      return true;
+      // The node that has it still will give it up: whoever asks then claims it.
+      return port.holds(shard);
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!this.#isStopped)
         world.log.warn({ shard, code: error.code }, `a delay shard is not served yet: ${error.message}`);
       return false;
     }
+  }
+
+  /** It is another node's by now, and nobody else may know so: whoever is asked serves it from then on. */
+  #ended(shard: number): void {
+    this.#drivers.delete(shard);
+    // Where that fails its home comes upon it a little later.
+    if (!this.#isStopped) void this.#parts.port.ask(shard, "due", [0, 0]).catch(() => {});
   }
 
   #lookLater(): void {
@@ -91,7 +97,7 @@ export class DelayDriver {
   #driver(shard: number): ShardDriver {
     let driver = this.#drivers.get(shard);
     if (driver === undefined) {
-      driver = new ShardDriver(shard, { ...this.#parts, ended: (over) => void this.#drivers.delete(over) });
+      driver = new ShardDriver(shard, { ...this.#parts, ended: (over) => this.#ended(over) });
       this.#drivers.set(shard, driver);
     }
     return driver;

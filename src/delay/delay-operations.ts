@@ -4,7 +4,6 @@ import { checkMethodName, identityOf } from "../identity.js";
 import type { TimerPlan } from "../lua/contract.js";
 import { dueTimeMs } from "../object/due-time.js";
 import type { Settings } from "../settings/settings.js";
-import { DELAY_SHARDS } from "../shipping/fleet.js";
 import { encodeValue } from "../store/value-codec.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { CALL_ID_GRAMMAR, isCallId } from "../wire/call-id.js";
@@ -19,6 +18,7 @@ import {
   type DelayedCommand,
   type DelayFilter,
   type LogEntry,
+  type OutcomeTarget,
   type SendRequest,
   type SendTime,
   type ShardTally,
@@ -26,19 +26,24 @@ import {
 import type { DriverPort } from "./driver-port.js";
 import type { Scheduler } from "./scheduler.js";
 import type { Entry } from "./shard-entry.js";
+import type { ShardMap } from "./shard-map.js";
 
 export interface DelayOperationsParts {
   readonly world: World;
   readonly settings: Pick<Settings, "VALUE_BYTES_MAX" | "CALL_TIMEOUT_MS">;
   readonly port: Pick<DriverPort, "ask">;
   readonly scheduler: Scheduler;
+  readonly shards: ShardMap;
   /** @throws MoonportError `app_not_found`, `class_not_found`, `method_not_found` */
   readonly checkMethod: (app: string, className: string, method: string) => void;
+  /** Of classes in Lua alone. @throws MoonportError `app_not_found`, `class_not_found` */
+  readonly checkClass: (app: string, className: string) => void;
 }
 
 const PAUSE_FIRST_MS = 5;
 const PAUSE_MAX_MS = 500;
 const PAGE_DEFAULT = 100;
+const EVENT_NAME_MAX = 256;
 
 export class DelayOperations implements DelayApi {
   readonly #parts: DelayOperationsParts;
@@ -54,10 +59,7 @@ export class DelayOperations implements DelayApi {
     const target = identityOf(app, className, key);
     checkMethodName(method);
     this.#parts.checkMethod(app, className, method);
-    if (outcome !== undefined) {
-      identityOf(app, outcome.className, outcome.key);
-      this.#parts.checkMethod(app, outcome.className, outcome.method);
-    }
+    if (outcome !== undefined) this.#checkOutcome(app, outcome);
     const plan = { ...this.#plan(request), ...(missed !== undefined && { missed }) };
     await scheduler.schedule({
       id,
@@ -72,6 +74,7 @@ export class DelayOperations implements DelayApi {
       caller: { ...caller } as PlainObject,
       outcome: outcome === undefined ? null : { ...outcome },
       triedAs: null,
+      isFresh: request.id === undefined,
     });
     return { id };
   }
@@ -104,8 +107,9 @@ export class DelayOperations implements DelayApi {
   }
 
   async log(shard: number, after: number, limit: number): Promise<readonly LogEntry[]> {
-    if (!Number.isInteger(shard) || shard < 0 || shard >= DELAY_SHARDS) {
-      throw MoonportError.of("bad_option", `there is no delay shard ${shard}: they are 0 to ${DELAY_SHARDS - 1}`);
+    const { count } = this.#parts.shards;
+    if (!Number.isInteger(shard) || shard < 0 || shard >= count) {
+      throw MoonportError.of("bad_option", `there is no delay shard ${shard}: they are 0 to ${count - 1}`);
     }
     const entries = await this.#ask(shard, "log", [{ after, limit: Math.min(limit, DELAY_PAGE_MAX) }]);
     return (entries as PlainObject[]).map((entry) => ({ ...(entry as PlainObject & Omit<LogEntry, "shard">), shard }));
@@ -127,6 +131,14 @@ export class DelayOperations implements DelayApi {
       if (world.clock.monotonicMs() >= untilMs) throw underWay(id);
       await sleep(world, backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, world.random.fraction()));
     }
+  }
+
+  #checkOutcome(app: string, outcome: OutcomeTarget): void {
+    identityOf(app, outcome.className, outcome.key);
+    if ("method" in outcome) return this.#parts.checkMethod(app, outcome.className, outcome.method);
+    this.#parts.checkClass(app, outcome.className);
+    if (outcome.event.length > 0 && outcome.event.length <= EVENT_NAME_MAX) return;
+    throw MoonportError.of("bad_option", `the name of an event has 1 to ${EVENT_NAME_MAX} characters`);
   }
 
   /** @throws MoonportError `id_conflict` when commands of several objects have the id */
@@ -165,7 +177,7 @@ export class DelayOperations implements DelayApi {
   }
 
   #ofAll<T>(ask: (shard: number) => Promise<T>): Promise<T[]> {
-    return Promise.all(Array.from({ length: DELAY_SHARDS }, (_, shard) => ask(shard)));
+    return Promise.all(this.#parts.shards.all.map(ask));
   }
 }
 

@@ -1,7 +1,7 @@
 /** What the delivery of delayed work needs of its node; a test gives its own. */
 import type { ObjectIdentity } from "../identity.js";
 import type { InnerCall } from "../object/inner-call.js";
-import type { Woken } from "../object/work.js";
+import type { WakeTeller, Woken } from "../object/work.js";
 import type { PlainValue } from "../values.js";
 
 /** Which shards this node has to see to. */
@@ -21,6 +21,6 @@ export interface DriverPort extends ShardHomes {
   here(shard: number, method: string, args: PlainValue[]): Promise<PlainValue>;
   /** Calls an object wherever it lives. @throws MoonportError */
   call(call: InnerCall): Promise<PlainValue>;
-  /** Has an object run its due timers, wherever it lives. @throws MoonportError */
-  wake(object: ObjectIdentity): Promise<Woken>;
+  /** Has an object run its due timers and take up what it owes, wherever it lives. @throws MoonportError */
+  wake(object: ObjectIdentity, teller: WakeTeller): Promise<Woken>;
 }

@@ -1,11 +1,13 @@
 /** Delayed work of one node, put together: its shards' drivers, what its objects owe, what ended sessions owed. */
 import type { Bucket } from "../bucket/bucket.js";
 import type { RowDebts } from "../directory/row-debts.js";
+import { asMoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations } from "../object/obligations.js";
-import type { Woken } from "../object/work.js";
+import type { WakeTeller, Woken } from "../object/work.js";
 import type { Settings } from "../settings/settings.js";
+import { delayShardsOf } from "../shipping/fleet.js";
 import type { World } from "../world/world.js";
 import { ArgumentStore } from "./argument-store.js";
 import { DelayDriver } from "./delay-driver.js";
@@ -15,16 +17,18 @@ import { OwedKeeper, type OwedKeeperParts } from "./owed-keeper.js";
 import { OwedSessions, type OwedSessionsParts } from "./owed-sessions.js";
 import { OwingList } from "./owing-list.js";
 import { Scheduler } from "./scheduler.js";
+import type { ShardMap } from "./shard-map.js";
 import { Slots } from "./slots.js";
 
 export interface NodeDelayParts
   extends Pick<OwedKeeperParts, "messages" | "sent">,
     Pick<OwedSessionsParts, "session" | "isDead">,
-    Pick<DelayOperationsParts, "checkMethod"> {
+    Pick<DelayOperationsParts, "checkMethod" | "checkClass"> {
   readonly world: World;
   readonly settings: Settings;
   readonly bucket: Bucket;
   readonly counters: DelayCounters;
+  readonly shards: ShardMap;
   readonly port: DriverPort;
   /** Whether this node is the partition's home. */
   readonly isHomeOf: (partition: number) => boolean;
@@ -37,22 +41,29 @@ export class NodeDelay {
   readonly #driver: DelayDriver;
   readonly #sessions: OwedSessions;
   readonly #scheduler: Scheduler;
+  readonly #shards: ShardMap;
+  readonly #bucket: Bucket;
+  readonly #log: World["log"];
 
   constructor(parts: NodeDelayParts) {
     const { world, settings, bucket, counters, port, session } = parts;
     const store = new ArgumentStore(bucket);
+    const { shards } = parts;
+    this.#shards = shards;
+    this.#bucket = bucket;
+    this.#log = world.log;
     const slots = new Slots(settings.DELAY_CONCURRENCY);
     this.#owing = new OwingList({ world, bucket, session });
-    this.#scheduler = new Scheduler({ world, settings, port, arguments: store });
+    this.#scheduler = new Scheduler({ world, settings, port, arguments: store, shards });
     this.operations = new DelayOperations({ ...parts, scheduler: this.#scheduler });
-    this.#driver = new DelayDriver({ world, settings, port, counters, slots, arguments: store });
+    this.#driver = new DelayDriver({ world, settings, port, counters, slots, arguments: store, shards });
     this.#keeper = new OwedKeeper({ ...parts, owing: this.#owing, scheduler: this.#scheduler });
     this.#sessions = new OwedSessions({
       ...parts,
       owing: this.#owing,
       isHome: parts.isHomeOf,
       owes: (object) => this.#keeper.owes(object),
-      wake: async (object) => void (await port.wake(object)),
+      wake: async (object) => void (await port.wake(object, "owner")),
     });
   }
 
@@ -77,6 +88,17 @@ export class NodeDelay {
   membersChanged(): void {
     this.#driver.look();
     this.#sessions.look();
+    void this.#lookForShards();
+  }
+
+  /** A node that joined may have raised their number. */
+  async #lookForShards(): Promise<void> {
+    try {
+      if (this.#shards.adopt(await delayShardsOf(this.#bucket))) this.#driver.look();
+    } catch (thrown) {
+      // The next change of members looks again; until then what comes new goes by the number that is known.
+      this.#log.warn({ code: asMoonportError(thrown).code }, "the number of delay shards was not read");
+    }
   }
 
   /** A call reached a shard on this node. */
@@ -85,8 +107,8 @@ export class NodeDelay {
   }
 
   /** This node has an object run its timers. */
-  waking(object: ObjectIdentity, run: () => Promise<Woken>): Promise<Woken> {
-    return this.#keeper.waking(object, run);
+  waking(object: ObjectIdentity, teller: WakeTeller, run: () => Promise<Woken>): Promise<Woken> {
+    return this.#keeper.waking(object, teller, run);
   }
 
   /** The object gets other content by another way than its own commits, with timers and messages of its own (W1). */

@@ -32,7 +32,8 @@ export async function sendMessage(
   const target = identityOf(sender.app, className, key);
   const nowMs = world.clock.wallMs();
   const command = commandOf(sender, message);
-  if (message.isDelayed) return scheduler.schedule(command);
+  // Whoever is to tell what became of it has to be who delivers it.
+  if (message.isDelayed || message.outcome !== undefined) return scheduler.schedule(command);
   const callId = derivedId(message.id, `message\n${sender.id}\n${message.id}\n${target.id}\n${method}`);
   // It may have been called, or given to the shard, and be left only because that was not written down.
   if (isFound) return scheduler.schedule({ ...command, triedAs: callId });
@@ -50,7 +51,7 @@ export async function sendMessage(
 }
 
 function commandOf(sender: ObjectIdentity, message: StoredMessage): CommandRequest {
-  const { id, className, key, method, args, dueMs } = message;
+  const { id, className, key, method, args, dueMs, outcome } = message;
   return {
     id: `${sender.id}#${id}`,
     app: sender.app,
@@ -62,7 +63,7 @@ function commandOf(sender: ObjectIdentity, message: StoredMessage): CommandReque
     plan: { kind: "at", atMs: dueMs },
     expiresMs: null,
     caller: { id: sender.id },
-    outcome: null,
+    outcome: outcome === undefined ? null : { className: sender.className, key: sender.key, ...outcome },
     triedAs: null,
   };
 }

@@ -14,17 +14,19 @@ import { asMoonportError, assert } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations, ObligingWrites, OwedMark } from "../object/obligations.js";
-import type { Woken } from "../object/work.js";
+import type { WakeTeller, Woken } from "../object/work.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep } from "../world/world.js";
-import { shardOf } from "./command.js";
 import { type MessageParts, sendMessage } from "./outgoing-message.js";
 import type { OwingList } from "./owing-list.js";
+import type { ShardMap } from "./shard-map.js";
 
 export interface OwedKeeperParts extends MessageParts {
   readonly owing: OwingList;
+  readonly shards: ShardMap;
   readonly counters: DelayCounters;
   /** The first messages of an object's outbox. @throws MoonportError `moved` when it is another node's */
   readonly messages: (object: ObjectIdentity, limit: number) => Promise<readonly StoredMessage[]>;
@@ -148,8 +150,13 @@ export class OwedKeeper implements Obligations, RowDebts {
   }
 
   /** Somebody has the object run its timers. What it comes to says when it wants to be woken next. */
-  async waking(object: ObjectIdentity, run: () => Promise<Woken>): Promise<Woken> {
+  async waking(object: ObjectIdentity, teller: WakeTeller, run: () => Promise<Woken>): Promise<Woken> {
     const { id } = object;
+    if (teller === "owner") {
+      const woken = await run();
+      if (this.#owed.has(id)) await this.#parts.owing.add(id);
+      return woken;
+    }
     // The shard gives up the time that it has when it gets the answer.
     this.#registered.delete(id);
     this.#waking.set(id, (this.#waking.get(id) ?? 0) + 1);
@@ -231,13 +238,15 @@ export class OwedKeeper implements Obligations, RowDebts {
   }
 
   async #telling(owed: Owed): Promise<void> {
-    const { world, scheduler } = this.#parts;
+    const { world, scheduler, shards } = this.#parts;
     const { id } = owed.object;
     for (let failures = 0; owed.wake !== undefined && this.#isKept(owed); ) {
       const { wake } = owed;
       try {
         const { epoch, seq, atMs } = wake;
-        await scheduler.append(shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
+        faultPoint("wake.registers", id);
+        await scheduler.append(shards.shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
+        faultPoint("wake.registered", id);
         this.#note(id, wake);
         if (owed.wake === wake) owed.wake = undefined;
         failures = 0;
@@ -280,7 +289,9 @@ export class OwedKeeper implements Obligations, RowDebts {
           if (owed.sendThrough === through) owed.sendThrough = 0;
           continue;
         }
+        faultPoint("message.sends", object.id);
         await this.#sendAll(owed, ready);
+        faultPoint("message.sent", object.id);
         await sent(
           object,
           ready.map(({ number }) => number),
@@ -309,7 +320,7 @@ export class OwedKeeper implements Obligations, RowDebts {
       try {
         // Should it come back meanwhile, that is noted anew.
         owed.sendThrough = 0;
-        return void (await port.wake(owed.object));
+        return void (await port.wake(owed.object, "owner"));
       } catch {
         owed.sendThrough = Math.max(owed.sendThrough, through);
         await sleep(world, this.#pauseMs(failures));

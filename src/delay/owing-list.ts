@@ -10,6 +10,7 @@ import type { Bucket } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import { owingPrefix } from "../shipping/layout.js";
 import { type Deferred, deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import type { Timer, World } from "../world/world.js";
 
 const PART_OBJECTS_MAX = 128;
@@ -122,8 +123,11 @@ export class OwingList {
     for (const [id] of adding) this.#adding.delete(id);
     const content = [...before, ...adding.map(([id]) => id)];
     for (const id of part.standing) if (!this.#owing.has(id)) part.standing.delete(id);
+    const [first = ""] = adding[0] ?? [];
     try {
+      faultPoint("owing.adds", first);
       await this.#parts.bucket.write([{ key: part.key, bytes: Buffer.from(JSON.stringify(content), "utf8") }]);
+      faultPoint("owing.listed", first);
       for (const id of content) part.standing.add(id);
       for (const [, { resolve, reject }] of adding) {
         if (life === this.#life) resolve();

@@ -9,9 +9,10 @@ import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
 import { sleep, type World } from "../world/world.js";
 import type { ArgumentStore } from "./argument-store.js";
-import { type CommandRequest, shardOf } from "./command.js";
+import type { CommandRequest } from "./command.js";
 import type { DriverPort } from "./driver-port.js";
 import type { Entry } from "./shard-entry.js";
+import type { ShardMap } from "./shard-map.js";
 
 export interface SchedulerParts {
   readonly world: World;
@@ -21,7 +22,11 @@ export interface SchedulerParts {
   >;
   readonly port: Pick<DriverPort, "ask">;
   readonly arguments: ArgumentStore;
+  readonly shards: ShardMap;
 }
+
+/** `isFresh`: its id was made for it just now, and nobody can have given it to a shard. */
+export type ScheduledCommand = CommandRequest & { readonly isFresh?: boolean };
 
 interface Waiting {
   readonly entry: Entry;
@@ -44,8 +49,8 @@ export class Scheduler {
   }
 
   /** @throws MoonportError `id_conflict`, and what the shard or the bucket fails with */
-  async schedule(command: CommandRequest): Promise<void> {
-    const shard = shardOf(`${command.app}/${command.className}/${command.key}`);
+  async schedule(command: ScheduledCommand): Promise<void> {
+    const shard = await this.#shardOf(command);
     for (let failures = 1; ; failures++) {
       const result = await this.append(shard, {
         kind: "schedule",
@@ -63,6 +68,17 @@ export class Scheduler {
         backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#parts.world.random.fraction()),
       );
     }
+  }
+
+  /** The one that knows the command, if one of those of earlier does. */
+  async #shardOf({ id, app, className, key, isFresh }: ScheduledCommand): Promise<number> {
+    const { shards, port } = this.#parts;
+    const object = `${app}/${className}/${key}`;
+    if (isFresh !== true) {
+      for (const earlier of shards.earlierOf(object))
+        if ((await port.ask(earlier, "get", [id])) !== null) return earlier;
+    }
+    return shards.shardOf(object);
   }
 
   /** @returns what the entry came to @throws MoonportError */
@@ -118,7 +134,7 @@ export class Scheduler {
     }
   }
 
-  async #withArgumentsAside(shard: number, command: CommandRequest): Promise<CommandRequest> {
+  async #withArgumentsAside(shard: number, { isFresh: _, ...command }: ScheduledCommand): Promise<CommandRequest> {
     const { args } = command;
     if (args === null || args.byteLength <= this.#parts.settings.DELAY_ARGUMENTS_BYTES_MAX) return command;
     const { arguments: store, world } = this.#parts;

@@ -18,12 +18,14 @@ import { decodeValue } from "../store/value-codec.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep, type Timer, type World } from "../world/world.js";
 import type { ArgumentStore } from "./argument-store.js";
 import type { DueCommand, DueWake } from "./command.js";
 import type { DriverPort } from "./driver-port.js";
 import type { Due } from "./shard-class.js";
 import type { Entry } from "./shard-entry.js";
+import type { ShardMap } from "./shard-map.js";
 import type { Slots } from "./slots.js";
 
 export type ShardDriverSettings = TrySettings &
@@ -45,6 +47,7 @@ export interface ShardDriverParts {
   readonly slots: Slots;
   readonly counters: DelayCounters;
   readonly arguments: ArgumentStore;
+  readonly shards: ShardMap;
   /** It drives no longer: the shard is another node's. */
   readonly ended: (shard: number) => void;
 }
@@ -200,7 +203,9 @@ export class ShardDriver {
       const args = await this.#argumentsOf(command);
       const expiresMs = world.clock.monotonicMs() + settings.CALL_TIMEOUT_MS;
       const caller = { ...command.caller, kind: "message" as const };
+      faultPoint("delivery.begun", id);
       await port.call({ object, method, args, caller, callId, expiresMs, chain: [] });
+      faultPoint("delivery.done", id);
       counters.delivered++;
       return { ...ended, outcome: { kind: "done" } };
     } catch (thrown) {
@@ -224,14 +229,15 @@ export class ShardDriver {
     const { world, settings, port, counters } = this.#parts;
     counters.late(world.clock.wallMs() - lookMs);
     try {
-      const woken = await port.wake(objectOfId(object));
+      const woken = await port.wake(objectOfId(object), "asker");
+      faultPoint("wake.ran", object);
       const nowMs = Math.floor(world.clock.wallMs());
       const soonestMs = woken.ran > 0 ? nowMs : nowMs + AGAIN_MS_MIN;
       const atMs = woken.inMs === null ? null : Math.max(soonestMs, nowMs + Math.ceil(woken.inMs));
       counters.timersRun += woken.ran;
       // One that has no place in any history any more is as new as what was known of it.
       const newest = woken.epoch === 0 ? { epoch, seq } : { epoch: woken.epoch, seq: woken.seq };
-      return { kind: "wake", object, ...newest, atMs };
+      return await this.#handedOn({ kind: "wake", object, ...newest, atMs });
     } catch (thrown) {
       const error = asMoonportError(thrown);
       world.log.warn({ object, code: error.code }, `not woken for its timers: ${error.message}`);
@@ -241,6 +247,15 @@ export class ShardDriver {
     }
   }
 
+  /** Since there are more shards, the object's next wake is another one's: it has it before it is forgotten here. */
+  async #handedOn(wake: Extract<Entry, { kind: "wake" }>): Promise<Entry> {
+    const { shards, port, settings } = this.#parts;
+    const to = shards.shardOf(wake.object);
+    if (to === this.shard || wake.atMs === null) return wake;
+    await port.ask(to, "append", [[wake], settings.DELAY_LOG_ENTRIES_MAX]);
+    return { ...wake, atMs: null };
+  }
+
   /** Outcomes that come while one batch is being written ride the next. */
   async #flush(): Promise<void> {
     const { world, settings } = this.#parts;
@@ -248,6 +263,7 @@ export class ShardDriver {
       const batch = this.#outcomes.slice(0, settings.DELAY_BATCH_MAX);
       try {
         await this.#append(batch.map(({ entry }) => entry));
+        faultPoint("delivery.noted", batch[0]?.key ?? "");
         this.#outcomes.splice(0, batch.length);
         for (const { key } of batch) this.#underWay.delete(key);
         failures = 0;

@@ -5,6 +5,7 @@
 import { assert } from "../errors.js";
 import type { CallHost, TimerPlan } from "../lua/contract.js";
 import { dueTimeMs, takeUp } from "../object/due-time.js";
+import { EMIT } from "../object/kernel-methods.js";
 import { timedId } from "../object/timed-id.js";
 import { decodeValue, encodeValue } from "../store/value-codec.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
@@ -320,7 +321,7 @@ class ShardTables {
   /** Told to whom the scheduler named, by a command of this shard: its delivery is as certain as any. */
   #publish(row: Row, outcome: string): void {
     if (row.outcome === null) return;
-    const target = decodeValue(row.outcome) as CommandRequest["outcome"] & PlainObject;
+    const target = decodeValue(row.outcome) as NonNullable<CommandRequest["outcome"]>;
     const { id = null, run = 0, app = null } = row;
     const error = outcome === "dead" ? errorOf(row.error) : undefined;
     const about = { id, object: `${row.class}/${row.key}`, method: row.method ?? null, run, outcome };
@@ -330,8 +331,8 @@ class ShardTables {
       app: String(app),
       className: target.className,
       key: target.key,
-      method: target.method,
-      args: encoded([told]),
+      method: "method" in target ? target.method : EMIT,
+      args: encoded("method" in target ? [told] : [target.event, told]),
       argsHash: null,
       plan: { kind: "at", atMs: this.#atMs },
       expiresMs: null,

@@ -22,6 +22,7 @@ import type { Settings } from "../settings/settings.js";
 import type { RowStanding } from "../store/directory-row.js";
 import type { PlainValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
+import { faultPoint } from "../world/fault-point.js";
 import type { Timer, World } from "../world/world.js";
 import { DroppedRows } from "./dropped-rows.js";
 import type { RowDebts } from "./row-debts.js";
@@ -196,7 +197,9 @@ export class Publisher implements RowListener {
         nowMs: Math.floor(this.#parts.world.clock.wallMs()),
         rows: batch.map(travellingRow),
       };
+      faultPoint("rows.tell", batch[0]?.object.id ?? "");
       await this.#parts.callShard(shard, "apply", [request as unknown as PlainValue]);
+      faultPoint("rows.told", batch[0]?.object.id ?? "");
     }
     for (const row of batch) this.#wasTold(queue, row);
   }

@@ -5,11 +5,13 @@
  * Types alone, apart from what is behind them: a program that uses them needs the types of no other package.
  */
 import type { ObjectHandle } from "../client/object-handle.js";
+import type { Sent } from "../client/send.js";
 import type { Subscription } from "../client/subscription.js";
 import type { View } from "../client/view.js";
+import type { ObjectTimers } from "../delay/contract.js";
 import type { Inspection } from "../node-api.js";
 import type { RemoteMethods } from "../typed-methods.js";
-import type { CallOptions, SubscribeOptions, ViewOptions } from "./options.js";
+import type { CallOptions, SendOptions, SubscribeOptions, ViewOptions } from "./options.js";
 
 type Parameters<Methods, Method extends keyof Methods> = Methods[Method] extends (...args: infer Args) => unknown
   ? Readonly<Args>
@@ -32,6 +34,17 @@ export interface EmbeddedHandle<Methods> extends ObjectHandle<Methods> {
     args?: Parameters<Methods, Method>,
     options?: CallOptions,
   ): Promise<Reply<Methods, Method>>;
+  /**
+   * Has a method called later, exactly once; resolves when that is certain (docs/timers.md).
+   * @throws MoonportError `id_conflict`, `bad_option`, `method_not_found`; or the signal's reason
+   */
+  send<Method extends Extract<keyof Methods, string>>(
+    method: Method,
+    args?: Parameters<Methods, Method>,
+    options?: SendOptions,
+  ): Promise<Sent>;
+  /** Its timers and their last runs. @throws MoonportError `object_not_found` */
+  timers(): Promise<ObjectTimers>;
   /**
    * The object's events as a `for await` loop reads them; leaving the loop ends it. What lands after it is `ready` is in it.
    * @throws MoonportError `bad_option`, `bad_value`; everything else comes out of the loop and of `ready`

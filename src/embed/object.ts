@@ -1,7 +1,9 @@
 /** The object behind a {@link MoonportObject}: what is asked of it, checked and brought to the node. */
 import { type AnyMethods, plainArguments, subscribeWith, viewWith } from "../client/object-handle.js";
+import { commandOf, type SendOutcome, type Sent } from "../client/send.js";
 import type { Subscription } from "../client/subscription.js";
 import type { View } from "../client/view.js";
+import type { ObjectTimers, OutcomeTarget, SendRequest } from "../delay/contract.js";
 import { MoonportError } from "../errors.js";
 import { checkMethodName, type ObjectIdentity } from "../identity.js";
 import type { CallRequest, Inspection, NodeApi } from "../node-api.js";
@@ -12,7 +14,14 @@ import { uuidv7, type World } from "../world/world.js";
 import { orAborted } from "./aborted.js";
 import type { EmbeddedHandle } from "./handle.js";
 import { localWatches } from "./local-watches.js";
-import { type CallOptions, callerOf, checkCallOptions, type SubscribeOptions, type ViewOptions } from "./options.js";
+import {
+  type CallOptions,
+  callerOf,
+  checkCallOptions,
+  type SendOptions,
+  type SubscribeOptions,
+  type ViewOptions,
+} from "./options.js";
 
 /** What embedded objects need of the node they belong to. */
 export interface EmbeddedContext {
@@ -53,6 +62,30 @@ export class EmbeddedObject implements EmbeddedHandle<AnyMethods> {
     };
     const { value } = await orAborted(signal, () => node.call(request));
     return value;
+  }
+
+  async send(method: string, args: readonly unknown[] = [], options: SendOptions = {}): Promise<Sent> {
+    const { as, ...given } = options;
+    const { outcome, ...command } = commandOf(given);
+    checkMethodName(method);
+    const { node } = this.#context;
+    const { app, className, key } = this.#object;
+    const { id, claims } = callerOf(as);
+    const request: SendRequest = {
+      app,
+      className,
+      key,
+      method,
+      args: plainArguments(args),
+      caller: { ...(id !== undefined && { id }), ...(claims !== undefined && { claims }) },
+      ...command,
+      ...(outcome !== undefined && { outcome: outcomeOf(outcome) }),
+    };
+    return await orAborted(options.signal, () => node.delay.send(request));
+  }
+
+  timers(): Promise<ObjectTimers> {
+    return this.#context.node.timers(this.#object);
   }
 
   subscribe({ as, ...options }: SubscribeOptions = {}): Subscription {
@@ -96,4 +129,8 @@ export class EmbeddedObject implements EmbeddedHandle<AnyMethods> {
   #assertOpen(): void {
     if (this.#context.closing.aborted) throw MoonportError.of("node_stopping", "this Moonport is closed");
   }
+}
+
+function outcomeOf({ class: className, ...told }: SendOutcome): OutcomeTarget {
+  return { className, ...told };
 }

@@ -20,6 +20,7 @@ import type {
   SubscribeOptions as ClientSubscribeOptions,
   ViewOptions as ClientViewOptions,
 } from "../client/object-handle.js";
+import type { SendOptions as ClientSendOptions } from "../client/send.js";
 import { MoonportError } from "../errors.js";
 import type { FleetConfig } from "../fleet/fleet-config.js";
 import type { LinkTls } from "../links/link-tls.js";
@@ -121,6 +122,8 @@ export interface UnitCall {
 }
 
 export type CallOptions = ClientCallOptions & OnBehalf;
+/** Kept or refused at once: nothing is waited for. */
+export type SendOptions = Omit<ClientSendOptions, "timeoutMs"> & OnBehalf;
 /** A unit reads its own writes: no copy answers it. */
 export type UnitOptions = Omit<CallOptions, "consistency">;
 export type SubscribeOptions = ClientSubscribeOptions & OnBehalf;

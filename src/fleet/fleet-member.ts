@@ -13,6 +13,7 @@ import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { EntryRange, HeldEntries, JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
 import type { Network, Peers } from "../links/contract.js";
+import type { ProtocolRange } from "../links/handshake.js";
 import { Links } from "../links/links.js";
 import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
@@ -27,6 +28,10 @@ import { Senders } from "./senders.js";
 import { Takeover } from "./takeover.js";
 
 const JOURNAL_FOLDER = "journal";
+/** Asked of a peer: this node's record says something new. */
+const LOOK = "fleet.look";
+/** How long a node that stops waits for peers to have heard of it. */
+const LAST_WORD_MS = 500;
 /** In place of a session while there is none: peers that know the node from before reach its journal already. */
 const JOINING = "joining";
 
@@ -38,6 +43,8 @@ export interface FleetOptions {
   readonly network: Network;
   /** Shared by all nodes of the fleet. */
   readonly secret: string;
+  /** Of links that it speaks. Default: this release's. */
+  readonly protocols?: ProtocolRange;
   /** Where clients reach this node. */
   readonly clientAddress?: string;
   /** Says what else peers may ask, before they can. */
@@ -50,6 +57,8 @@ export class FleetMember implements JoinedFleet {
   readonly node: string;
   readonly links: Links;
   readonly #parts: FleetParts;
+  /** What it is to have while it takes objects. */
+  readonly #weight: number;
   readonly #journal: Journal;
   readonly #members: Members;
   readonly #remote = new Map<string, JournalPort>();
@@ -63,7 +72,7 @@ export class FleetMember implements JoinedFleet {
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
-    const { node, zone, weight, network, secret, clientAddress, handle, replaced } = options;
+    const { node, zone, weight, network, secret, protocols, clientAddress, handle, replaced } = options;
     const journal = await Journal.open({
       world,
       settings,
@@ -79,12 +88,14 @@ export class FleetMember implements JoinedFleet {
       secret,
       fleet,
       version: VERSION,
+      ...(protocols !== undefined && { protocols }),
       // The one on the other side may have died.
       lost: () => member?.lookNow(),
     });
     const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
     const heard = (object: string, session: string): void => senders.note(object, session);
     serveJournal(links, journal, heard, settings.LINK_MESSAGE_BYTES_MAX / 2);
+    links.handle(LOOK, async () => member?.lookNow());
     handle?.(links);
     try {
       const address = await links.start();
@@ -105,12 +116,14 @@ export class FleetMember implements JoinedFleet {
         events: {
           sessionEnded: () => member?.sessionEnded(),
           changed: () => member?.changed(),
+          told: () => void member?.tellPeers(),
           lapsed: () => member?.lapsed(),
           joined: () => member?.joined(),
           replaced: (error) => replaced?.(error),
         },
       });
-      member = new FleetMember(parts, options.node, links, journal, members, senders);
+      member = new FleetMember(parts, options, links, journal, members, senders);
+      void member.tellPeers();
       return member;
     } catch (error) {
       await links.stop();
@@ -121,7 +134,7 @@ export class FleetMember implements JoinedFleet {
 
   private constructor(
     parts: FleetParts,
-    node: string,
+    { node, weight }: Pick<FleetOptions, "node" | "weight">,
     links: Links,
     journal: Journal,
     members: Members,
@@ -129,6 +142,7 @@ export class FleetMember implements JoinedFleet {
   ) {
     this.#parts = parts;
     this.node = node;
+    this.#weight = weight;
     this.links = links;
     this.#journal = journal;
     this.#members = members;
@@ -155,6 +169,14 @@ export class FleetMember implements JoinedFleet {
 
   isValid(): boolean {
     return this.#members.isValid();
+  }
+
+  get isLeavingToOthers(): boolean {
+    return this.#isLeaving && this.#members.members().length > 1;
+  }
+
+  claimed(object: ObjectIdentity): void {
+    this.#handover?.claimed(object);
   }
 
   standing(session: string): Promise<SessionStanding> {
@@ -281,9 +303,33 @@ export class FleetMember implements JoinedFleet {
     return home ?? this.node;
   }
 
-  async leave(untilMs: number): Promise<void> {
+  /** Whether it gives its objects away, or has. */
+  get isLeaving(): boolean {
+    return this.#isLeaving;
+  }
+
+  /** Objects that are this node's now. */
+  get held(): number {
+    return this.#hooks?.claims.all.length ?? 0;
+  }
+
+  /** The other nodes that take objects. */
+  get takers(): readonly NodeRecord[] {
+    return this.members.filter(({ node, weight }) => node !== this.node && weight > 0);
+  }
+
+  async leave(untilMs: number): Promise<boolean> {
     this.#isLeaving = true;
-    await this.#handover?.leave(untilMs);
+    // No node prefers it any more: what it gives away is not sent back.
+    this.#members.weigh(0);
+    return (await this.#handover?.leave(untilMs)) ?? true;
+  }
+
+  /** It takes objects again. */
+  remain(): void {
+    this.#isLeaving = false;
+    this.#members.weigh(this.#weight);
+    this.#handover?.remain();
   }
 
   /** Ends the session at once, so that nobody waits for its death, then everything else. */
@@ -291,6 +337,7 @@ export class FleetMember implements JoinedFleet {
     await this.#takeover?.stop();
     await this.#handover?.stop();
     await this.#members.stop();
+    await this.tellPeers();
     await this.links.stop();
     await this.#journal.close();
   }
@@ -301,6 +348,15 @@ export class FleetMember implements JoinedFleet {
 
   isHomeOf(partition: number): boolean {
     return this.#rankOf(partition) === 0;
+  }
+
+  /** They look at the members' records now, and not up to a third of the ttl later. Whom it does not reach finds out by himself. */
+  private async tellPeers(): Promise<void> {
+    const others = this.members.filter(({ node }) => node !== this.node);
+    const told = others.map(({ node, address }) =>
+      this.links.request({ node, address }, LOOK, {}, { timeoutMs: LAST_WORD_MS }).catch(() => {}),
+    );
+    await Promise.all(told);
   }
 
   /** Told before `changed`: by the ring of before, the dead would still be the home of what they leave. */

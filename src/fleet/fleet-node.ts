@@ -9,7 +9,7 @@ import type { AppSource } from "../app-source.js";
 import type { RequestCounts } from "../bucket/request-counts.js";
 import type { DelayApi, ObjectTimers } from "../delay/contract.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
+import { identityOf, type ObjectIdentity, PARTITION_COUNT, partitionOf } from "../identity.js";
 import type { Asker, Peers } from "../links/contract.js";
 import type { Caller } from "../lua/contract.js";
 import type { NodeRecord } from "../membership/contract.js";
@@ -19,6 +19,8 @@ import { MoonportNode } from "../node.js";
 import type {
   CallReply,
   CallRequest,
+  Drained,
+  DrainRequest,
   ExportedDatabase,
   Inspection,
   NodeApi,
@@ -29,11 +31,12 @@ import type {
   Recovered,
   Restoration,
   Restored,
+  RingInfo,
 } from "../node-api.js";
 import type { CallRouter, FleetParts, NodeOptions } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
 import type { Position } from "../object/replica-copy.js";
-import type { DeferredOutcome, Woken } from "../object/work.js";
+import type { DeferredOutcome, WakeTeller, Woken } from "../object/work.js";
 import type { LiveApi, ReadingCall, Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
 import type { LiveSource } from "../realtime/live-source.js";
 import type { ReleasePeers, ReleaseQuestion } from "../release/peers.js";
@@ -50,6 +53,7 @@ import { HOPS_MAX, Places } from "./place.js";
 
 const ASK = "object.ask";
 const LIVE = "object.live";
+const DRAIN = "fleet.drain";
 const RELEASE = "release.ask";
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
@@ -97,7 +101,7 @@ type Operation =
   /** How far its owner has committed it, for a copy beside this journal. */
   | { readonly kind: "position"; readonly journal: string }
   | { readonly kind: "timers" }
-  | { readonly kind: "wake" };
+  | { readonly kind: "wake"; readonly teller: WakeTeller };
 
 interface Asked {
   readonly app: string;
@@ -126,7 +130,7 @@ interface Ask<T> {
 
 type FleetNodeSettings = Pick<
   Settings,
-  "CALL_TIMEOUT_MS" | "OBJECT_ACK_GATE_MS" | "LINK_REQUEST_MS" | "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY"
+  "CALL_TIMEOUT_MS" | "DRAIN_MS" | "OBJECT_ACK_GATE_MS" | "LINK_REQUEST_MS" | "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY"
 >;
 
 export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
@@ -147,6 +151,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       fleetOptions.handle?.(peers);
       peers.handle(ASK, (body, from, asker) => {
         if (ready !== undefined) return ready.#askedByPeer(body as Asked, from.node, asker);
+        throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
+      });
+      peers.handle(DRAIN, (body) => {
+        if (ready !== undefined) return ready.#drainHere((body as { readonly undo?: boolean }).undo === true);
         throw MoonportError.of("node_unreachable", `${fleetOptions.node} does not serve yet`);
       });
       peers.handleStream(LIVE, (body, from) => {
@@ -196,6 +204,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#node.stop();
   }
 
+  leave(): Promise<void> {
+    return this.#node.leave();
+  }
+
   call(request: CallRequest): Promise<CallReply> {
     return request.consistency === "replica" ? this.#callNearby(request) : this.#call(request, []);
   }
@@ -240,8 +252,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#read(object, { kind: "timers" });
   }
 
-  wake(object: ObjectIdentity): Promise<Woken> {
-    return this.#read(object, { kind: "wake" });
+  wake(object: ObjectIdentity, teller: WakeTeller): Promise<Woken> {
+    return this.#read(object, { kind: "wake", teller });
   }
 
   get delay(): DelayApi {
@@ -309,12 +321,49 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     });
   }
 
+  async ring(object?: ObjectIdentity): Promise<RingInfo> {
+    const { ring } = this.#fleet;
+    const homes = (partition: number) => ({ partition, homes: ring.homesOf(partition) });
+    if (object === undefined) return { partitions: Array.from({ length: PARTITION_COUNT }, (_, at) => homes(at)) };
+    const session = await this.#node.ownerOf(object);
+    const owner = session === undefined ? undefined : this.#fleet.nodeOf(session);
+    const partitions = [homes(partitionOf(object.id))];
+    return { partitions, object: object.id, ...(owner !== undefined && { owner }) };
+  }
+
+  async drain({ node = this.#fleet.node, undo = false }: DrainRequest): Promise<Drained> {
+    const { members } = this.#fleet;
+    if (!members.some((member) => member.node === node)) {
+      throw MoonportError.of("bad_option", `no node that lives is called ${node}`, {
+        hint: `the fleet has ${members.map((member) => member.node).join(", ")}`,
+      });
+    }
+    if (node === this.#fleet.node) return this.#drainHere(undo);
+    const { DRAIN_MS, LINK_REQUEST_MS } = this.#settings;
+    const timeoutMs = DRAIN_MS + LINK_REQUEST_MS;
+    return (await this.#fleet.ask({ node, address: this.#addressOf(node) }, DRAIN, { undo }, { timeoutMs })) as Drained;
+  }
+
+  async #drainHere(undo: boolean): Promise<Drained> {
+    const { node } = this.#fleet;
+    if (undo) {
+      this.#fleet.remain();
+      return { node, left: this.#fleet.held };
+    }
+    if (this.#fleet.takers.length === 0) {
+      throw MoonportError.of("bad_option", `nobody is there to take the objects of ${node}`);
+    }
+    await this.#fleet.leave(this.#nowMs() + this.#settings.DRAIN_MS);
+    return { node, left: this.#fleet.held };
+  }
+
   async status(): Promise<NodeStatus> {
     const { node, session, address } = this.#fleet.self;
     const whyInvalid = this.#fleet.whyInvalid();
     const standing = { valid: whyInvalid === undefined, ...(whyInvalid !== undefined && { whyInvalid }) };
     const nodes = this.#fleet.members.length;
-    return { ...(await this.#node.status()), fleet: { node, session, address, nodes, ...standing } };
+    const { isLeaving } = this.#fleet;
+    return { ...(await this.#node.status()), fleet: { node, session, address, nodes, isLeaving, ...standing } };
   }
 
   get session(): string {
@@ -546,7 +595,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       case "timers":
         return node.timers(object);
       case "wake":
-        return node.wake(object);
+        return node.wake(object, operation.teller);
     }
   }
 
@@ -580,6 +629,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   /** One try: here, or one hop on. */
   async #once<T>(ask: Ask<T>): Promise<T> {
     const { object, hops } = ask;
+    await this.#whileItMoves(ask);
     const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
     if (to !== this.#fleet.node && hops < HOPS_MAX) {
       try {
@@ -599,6 +649,25 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       if (hops >= HOPS_MAX) throw error;
       return this.#forward(ask, owner);
     }
+  }
+
+  /**
+   * Whoever asks for an object that is on its way to another node is held here until it is there.
+   * @throws MoonportError `deadline_exceeded`, `mailbox_full`; `moved` where this node may not send it on
+   */
+  async #whileItMoves({ object, hops, expiresMs }: Ask<unknown>): Promise<void> {
+    const moving = this.#node.moving(object);
+    if (moving === undefined) return;
+    const over = new AbortController();
+    const late = sleep(this.#world, Math.max(0, expiresMs - this.#nowMs()), over.signal);
+    const to = await Promise.race([moving, late]).finally(() => over.abort());
+    if (this.#nowMs() >= expiresMs) {
+      throw MoonportError.of("deadline_exceeded", `${object.id} was on its way to another node`, { object: object.id });
+    }
+    if (typeof to !== "string") return;
+    this.#places.learn(object, to);
+    if (hops < HOPS_MAX) return;
+    throw MoonportError.of("moved", `${object.id} has gone to ${to}`, { object: object.id, details: { node: to } });
   }
 
   async #forward<T>(ask: Ask<T>, to: string): Promise<T> {

@@ -2,13 +2,16 @@
  * Objects go to the nodes that the ring prefers for them: when a node joins, those whose home it has become; when this node
  * leaves, all. The idle ones first, the busiest last, a bounded number at once; callers wait meanwhile, they do not fail. One that
  * is too busy to go, or cannot land, is asked again a while later.
+ *
+ * What has come here though it belongs elsewhere (a claim that was under way when the ring changed, or that a call made on its
+ * last hop) goes there a ttl later, when all nodes see the same members. So in calm each object comes to live at its home.
  */
 import { asMoonportError } from "../errors.js";
 import { type ObjectIdentity, partitionOf } from "../identity.js";
 import type { FleetHooks } from "../node-options.js";
 import type { Settings } from "../settings/settings.js";
 import { backoffMs } from "../world/backoff.js";
-import type { Timer, World } from "../world/world.js";
+import { sleep, type Timer, type World } from "../world/world.js";
 
 /** Until objects that did not go are asked again, at first and at most. */
 const AGAIN_MS = 250;
@@ -16,7 +19,7 @@ const AGAIN_MAX_MS = 10_000;
 
 export interface HandoverParts {
   readonly world: Pick<World, "clock" | "log" | "random" | "timers">;
-  readonly settings: Pick<Settings, "HANDOFF_CONCURRENCY">;
+  readonly settings: Pick<Settings, "HANDOFF_CONCURRENCY" | "NODE_TTL_MS">;
   readonly self: string;
   readonly hooks: Pick<FleetHooks, "claims" | "handOver" | "lastUsedMs">;
   /** The partition's nodes, its home first. */
@@ -31,6 +34,9 @@ export class Handover {
   #isLeaving = false;
   #isStopped = false;
   #later: Timer | undefined;
+  /** Looks for what has come here meanwhile and belongs elsewhere. */
+  #settling: Timer | undefined;
+  readonly #stopping = new AbortController();
   #failures = 0;
 
   constructor(parts: HandoverParts) {
@@ -46,18 +52,55 @@ export class Handover {
     });
   }
 
-  /** Everything goes. @param untilMs monotonic: no further object is begun with after it */
-  async leave(untilMs: number): Promise<void> {
+  /** An object has become this node's. */
+  claimed(object: ObjectIdentity): void {
+    const { world, settings, self } = this.#parts;
+    if (this.#isStopped || this.#isLeaving || this.#settling !== undefined || this.#homeOf(object) === self) return;
+    this.#settling = world.timers.after(settings.NODE_TTL_MS, () => {
+      this.#settling = undefined;
+      this.begin();
+    });
+  }
+
+  /**
+   * Everything goes, what does not go at once as well, until {@link remain}.
+   * @param untilMs monotonic: no further object is begun with after it @returns whether nothing is left
+   */
+  async leave(untilMs: number): Promise<boolean> {
+    const { world, hooks, isValid } = this.#parts;
     this.#isLeaving = true;
-    this.#later?.cancel();
+    this.#cancelTimers();
     await this.#running;
-    await this.#handOver(this.#parts.hooks.claims.all, untilMs);
+    for (let failures = 1; ; failures++) {
+      const left = hooks.claims.all;
+      const mayGoOn = this.#isLeaving && isValid() && world.clock.monotonicMs() < untilMs;
+      if (left.length === 0 || !mayGoOn) return left.length === 0;
+      const hasGone = await this.#handOver(left, untilMs);
+      // Where nobody else is, what is asked for meanwhile comes back.
+      if (this.#homeOf(left[0] as ObjectIdentity) === undefined) return hasGone;
+      if (hasGone) failures = 0;
+      else
+        await sleep(world, backoffMs(failures, AGAIN_MS, AGAIN_MAX_MS, world.random.fraction()), this.#stopping.signal);
+    }
+  }
+
+  /** The node takes objects again. */
+  remain(): void {
+    this.#isLeaving = false;
+    this.begin();
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#later?.cancel();
+    this.#stopping.abort();
+    this.#cancelTimers();
     await this.#running;
+  }
+
+  #cancelTimers(): void {
+    this.#later?.cancel();
+    this.#settling?.cancel();
+    this.#settling = undefined;
   }
 
   async #run(): Promise<void> {
@@ -91,15 +134,15 @@ export class Handover {
       .map((object) => ({ object, at: usedMs(object) }))
       .sort((left, right) => (left.at === right.at ? 0 : left.at - right.at));
     let next = 0;
-    let stayed = 0;
+    let gone = 0;
     const worker = async (): Promise<void> => {
       while (next < queue.length && this.#parts.isValid() && world.clock.monotonicMs() < untilMs) {
         const { object } = queue[next++] as (typeof queue)[number];
-        if (!(await this.#one(object))) stayed++;
+        if (await this.#one(object)) gone++;
       }
     };
     await Promise.all(Array.from({ length: settings.HANDOFF_CONCURRENCY }, worker));
-    return stayed === 0;
+    return gone === queue.length;
   }
 
   async #one(object: ObjectIdentity): Promise<boolean> {

@@ -134,7 +134,7 @@ export class Takeover {
       while (next < orphans.length && this.#goesOn) {
         const orphan = orphans[next++] as Orphan;
         const object = objectOfId(orphan.object);
-        if ((await this.#claim(object, orphan.tail)) && orphan.tail !== undefined) owing.push(object);
+        if (await this.#claim(object, orphan.tail)) owing.push(object);
       }
       await wakeOwing();
     };
@@ -146,16 +146,16 @@ export class Takeover {
     return !this.#isStopped && this.#parts.isValid();
   }
 
-  /** @returns whether it is this node's by that */
+  /** @returns whether it is this node's by that, and writes of it were in journals alone */
   async #claim(object: ObjectIdentity, tail: HeldTail | undefined): Promise<boolean> {
     const { claims } = this.#parts;
     try {
       if (claims.held(object) !== undefined) return false;
       const manifest = await claims.peek(object);
-      const isWanted = tail === undefined ? this.#isLeft(manifest) : !(await this.#isVoid(object, manifest, tail));
-      if (!isWanted) return false;
+      const hasTail = tail !== undefined && !(await this.#isVoid(object, manifest, tail));
+      if (!hasTail && !(this.#parts.isBucketEmbedded && this.#isLeft(manifest))) return false;
       await claims.claim(object);
-      return true;
+      return hasTail;
     } catch (thrown) {
       this.#failed(object, thrown);
       return false;

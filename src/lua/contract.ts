@@ -62,6 +62,8 @@ export interface MessageRequest {
   readonly delayMs?: number;
   /** Makes sending idempotent. */
   readonly id?: string;
+  /** How the sender is told what became of it: a writing method of its own, or an event that it emits. */
+  readonly outcome?: { readonly method: string } | { readonly event: string };
 }
 
 /** A call to another object, or to a native class. */

@@ -42,6 +42,8 @@ export interface MembershipEvents {
   sessionEnded(record: NodeRecord): void;
   /** Members or their records changed. */
   changed(): void;
+  /** What this node's record says anew stands in the bucket: others can read it. */
+  told(): void;
   /** This node's own session lapsed: nothing may be answered under it any more. A new one is on its way. */
   lapsed(): void;
   /** This node has a session again. */
@@ -64,6 +66,8 @@ export interface Membership {
   whyInvalid(): string | undefined;
   /** From now on clients reach this node there: others learn it with the next renewal, which is brought forward. */
   serveClientsAt(address: string): void;
+  /** From now on this node takes that share of the partitions; others learn it as they learn the address. */
+  weigh(weight: number): void;
   /** The same of what it serves. */
   tellReleases(releases: readonly ServedApp[]): void;
   /** What is known now, without a request; undefined for a session that stands in no record known here. */

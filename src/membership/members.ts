@@ -139,10 +139,14 @@ export class Members implements Membership {
     this.#tell({ releases });
   }
 
-  #tell(fields: Pick<NodeRecord, "clientAddress" | "releases">): void {
+  weigh(weight: number): void {
+    this.#tell({ weight });
+  }
+
+  #tell(fields: Partial<Pick<NodeRecord, "clientAddress" | "releases" | "weight">>): void {
     this.#options = { ...this.#options, self: { ...this.#options.self, ...fields } };
     this.#session.change(fields);
-    this.#refreshList();
+    if (this.#refreshList()) this.#options.events.changed();
   }
 
   known(session: string): SessionStanding | undefined {
@@ -203,7 +207,8 @@ export class Members implements Membership {
     const { world, bucket, settings } = this.#options;
     const marginMs = settings.NODE_TTL_MARGIN_MS;
     const over = (why: OverReason): void => this.#lapsed(why);
-    return new OwnSession({ world, bucket, marginMs, record, key, version, startedMs, over });
+    const changed = (): void => this.#options.events.told();
+    return new OwnSession({ world, bucket, marginMs, record, key, version, startedMs, changed, over });
   }
 
   #lapsed(why: OverReason): void {

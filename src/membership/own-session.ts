@@ -23,6 +23,8 @@ export interface OwnSessionOptions {
   readonly key: string;
   readonly version: Version;
   readonly startedMs: number;
+  /** What the record says anew is known to stand: others can read it. */
+  readonly changed: () => void;
   /** Called once, unless it was stopped: by a timer, or by whoever asked whether the session is valid. */
   readonly over: (why: OverReason) => void;
 }
@@ -47,6 +49,8 @@ export class OwnSession {
   readonly key: string;
   readonly #options: OwnSessionOptions;
   #record: NodeRecord;
+  /** What is known to stand in the bucket. */
+  #standing: NodeRecord;
   #version: Version;
   #validUntilMs: number;
   #isOver = false;
@@ -56,6 +60,7 @@ export class OwnSession {
 
   constructor(options: OwnSessionOptions) {
     this.#record = options.record;
+    this.#standing = options.record;
     this.key = options.key;
     this.#options = options;
     this.#version = options.version;
@@ -67,7 +72,7 @@ export class OwnSession {
   }
 
   /** What else the record is to say, as soon as it can. */
-  change(fields: Pick<NodeRecord, "clientAddress" | "releases">): void {
+  change(fields: Partial<Pick<NodeRecord, "clientAddress" | "releases" | "weight">>): void {
     this.#record = { ...this.#record, ...fields };
     if (this.#isOver || this.#renewal !== undefined) return;
     this.#renewTimer?.cancel();
@@ -169,6 +174,9 @@ export class OwnSession {
     this.#renewTimer?.cancel();
     if (renewal.record === this.record) this.#planRenewal(renewal.startedMs);
     else this.#renew();
+    if (this.#standing === renewal.record) return;
+    this.#standing = renewal.record;
+    this.#options.changed();
   }
 
   /** The timer tries again. Any other error is a record that is none, or a fault of ours. */

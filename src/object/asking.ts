@@ -12,7 +12,7 @@ import type { WaitingCall } from "./burst.js";
 import type { InnerCall } from "./inner-call.js";
 import type { ObjectContext } from "./object-context.js";
 import type { OpenObject } from "./open-object.js";
-import { notDurableYet } from "./work.js";
+import { type CallWork, notDurableYet } from "./work.js";
 
 /** What is asked for. */
 type What =
@@ -20,6 +20,8 @@ type What =
   | { readonly kind: "find"; readonly className: string; readonly query: DirectoryQuery };
 
 export class Asking {
+  /** The call that waits. */
+  readonly work: CallWork;
   readonly #context: ObjectContext;
   readonly #open: OpenObject;
   readonly #what: What;
@@ -29,6 +31,7 @@ export class Asking {
   #leaveGraph: (() => void) | undefined;
 
   constructor(context: ObjectContext, open: OpenObject, { running, request, work }: WaitingCall) {
+    this.work = work;
     this.#context = context;
     this.#open = open;
     this.#what =

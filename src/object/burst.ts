@@ -10,9 +10,11 @@
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { AskRequest, LuaClass, LuaEntry, LuaInvocation, WaitAnswer } from "../lua/contract.js";
 import type { PlainObject, PlainValue } from "../values.js";
+import { faultPoint } from "../world/fault-point.js";
 import { CallHost } from "./call-host.js";
 import { deriveRow } from "./derive-row.js";
 import { takeUp } from "./due-time.js";
+import { isKernelCall, startEmit } from "./kernel-methods.js";
 import type { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import type { EmittedEvent, OpenObject } from "./open-object.js";
@@ -42,7 +44,7 @@ export type BurstResult =
       readonly events: readonly EmittedEvent[];
       /** The object was destroyed in it. */
       readonly ends: boolean;
-      /** Whoever had the timers run is told when the next is due. */
+      /** Whoever had the timers run is told when the next is due, and sees to it that its delay shard is. */
       readonly toldNextDue: boolean;
       readonly isAwake: boolean;
       /** Whoever asked for the row to be derived. */
@@ -129,6 +131,11 @@ export class Burst {
    */
   get hasWritten(): boolean {
     return this.#open.database.wroteSince(this.#startMark);
+  }
+
+  /** The call that runs now. */
+  get running(): CallWork | undefined {
+    return this.#current?.kind === "call" ? this.#current : undefined;
   }
 
   /** The residency was lost while the burst was waiting for a slice. */
@@ -359,7 +366,10 @@ export class Burst {
       callId: work.callId,
       outgoing: isReading ? undefined : outgoing,
     });
-    const invocation = this.#lua.start({ kind: "method", name: work.method }, work.args, host);
+    const isKernel = isKernelCall(work.method, work.caller);
+    const invocation = isKernel
+      ? startEmit(work.args, host)
+      : this.#lua.start({ kind: "method", name: work.method }, work.args, host);
     const running: RunningCall = { host, outgoing, invocation, mark: database.writeMark, undoes };
     return running;
   }
@@ -463,6 +473,7 @@ export class Burst {
       if (this.#ends) this.#open.noteEnd();
       this.#open.writeRecords();
       database.commit();
+      faultPoint("burst.committed", this.#open.object.id);
     }
     return this.#committed({ isAwake: true, retryRow: derived === "failed_first" });
   }
@@ -477,7 +488,7 @@ export class Burst {
       events: this.#events,
       ends: this.#ends,
       rows: this.#rows,
-      toldNextDue: this.#wakes.length > 0,
+      toldNextDue: this.#wakes.some(({ teller }) => teller === "asker"),
       waiting: this.#waiting,
       ...fields,
     };

@@ -13,6 +13,7 @@ import type {
 import type { ObjectDatabase } from "../store/object-database.js";
 import type { ObjectTables } from "../store/object-tables.js";
 import type { PlainValue, SqlParameters, SqlRows } from "../values.js";
+import { faultPoint } from "../world/fault-point.js";
 import { uuidv7 } from "../world/world.js";
 import { dueTimeMs } from "./due-time.js";
 import type { ObjectContext } from "./object-context.js";
@@ -86,7 +87,9 @@ export class CallHost implements SystemHost {
 
   sqlExec(sql: string, parameters: SqlParameters): { changes: number; lastId: number } {
     this.#assertOpen();
-    return this.#file.database.exec(sql, parameters, this.#access);
+    const done = this.#file.database.exec(sql, parameters, this.#access);
+    faultPoint("method.writes", this.object.id);
+    return done;
   }
 
   sqlAll(sql: string, parameters: SqlParameters): SqlRows {
@@ -177,10 +180,19 @@ export class CallHost implements SystemHost {
     if (!catalog.isNative(request.className)) {
       catalog.methodOf(catalog.classOf(this.object.app, request.className), request.method);
     }
-    const { className, key, method, args, delayMs = 0 } = request;
+    const { className, key, method, args, delayMs = 0, outcome } = request;
+    if (outcome !== undefined && "method" in outcome) this.#assertTold(outcome.method);
     const id = request.id ?? this.uuid();
     const dueMs = this.startedMs + delayMs;
-    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed: delayMs > 0 });
+    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed: delayMs > 0, outcome });
+  }
+
+  /** It is told as a message is: by a method that others may call. */
+  #assertTold(method: string): void {
+    const { catalog } = this.#context;
+    const { app, className } = this.object;
+    if (catalog.methodOf(catalog.classOf(app, className), method) === "write") return;
+    throw MoonportError.of("method_not_found", `${className}.${method} is a reading method: it can be told nothing`);
   }
 
   destroy(): void {

@@ -14,19 +14,37 @@ import type { StoredMessage } from "../store/outbox.js";
 import type { PlainValue } from "../values.js";
 import { Deadlines } from "../world/deadlines.js";
 import { deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import { sleep, type Timer } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import type { Position } from "./replica-copy.js";
 import { type ReadWork, ResidentObject } from "./resident-object.js";
-import { type CallWork, type DeferredOutcome, fenced, type ReplaceWork, type Reply, type Woken } from "./work.js";
+import {
+  type CallWork,
+  type DeferredOutcome,
+  fenced,
+  type ReplaceWork,
+  type Reply,
+  type WakeTeller,
+  type Woken,
+} from "./work.js";
 
 export type CallInput = Omit<CallWork, "kind" | "resolve" | "reject" | "deferred" | "timer">;
+
+/** An object on its way to another node, and who waits here for it to get there. */
+interface Moving {
+  /** The node that it went to; undefined when it stays, or nobody knows where it goes. */
+  readonly done: Promise<string | undefined>;
+  held: number;
+}
 
 export class Objects {
   readonly #context: ObjectContext;
   /** In order of last use. */
   readonly #residents = new Map<string, ResidentObject>();
   readonly #deadlines: Deadlines;
+  /** Those on their way to another node, by id. */
+  readonly #moving = new Map<string, Moving>();
   #newest: ResidentObject | undefined;
   #sweep: Timer | undefined;
   #isClosing = false;
@@ -176,9 +194,9 @@ export class Objects {
   }
 
   /** Has an object that exists run its due timers; resolves when what they did is durable. @throws MoonportError */
-  async runTimers(object: ObjectIdentity, expiresMs: number): Promise<Woken> {
+  async runTimers(object: ObjectIdentity, teller: WakeTeller, expiresMs: number): Promise<Woken> {
     const reply = deferred<Reply>();
-    this.#admit(object).submit({ kind: "timers", expiresMs, resolve: reply.resolve, reject: reply.reject });
+    this.#admit(object).submit({ kind: "timers", teller, expiresMs, resolve: reply.resolve, reject: reply.reject });
     return (await reply.promise).value as PlainValue & Woken;
   }
 
@@ -269,6 +287,41 @@ export class Objects {
    * that run end first. @param to the node that is to have it, for their hint
    */
   async handOver(object: ObjectIdentity, to: string | undefined): Promise<boolean> {
+    const ended = deferred<string | undefined>();
+    this.#moving.set(object.id, { done: ended.promise, held: 0 });
+    let hasGone = false;
+    try {
+      hasGone = await this.#giveAway(object, to);
+      return hasGone;
+    } finally {
+      this.#moving.delete(object.id);
+      ended.resolve(hasGone ? to : undefined);
+    }
+  }
+
+  /**
+   * Waits until an object has got to another node: asked for meanwhile, that one would find an owner that lives, and this one
+   * would claim it back. Undefined for an object that is not on its way.
+   * @returns the node that it went to; undefined when it stays. @throws MoonportError `mailbox_full`
+   */
+  moving(object: ObjectIdentity): Promise<string | undefined> | undefined {
+    const moving = this.#moving.get(object.id);
+    if (moving === undefined) return undefined;
+    if (moving.held >= this.#context.settings.OBJECT_MAILBOX_MAX) {
+      throw MoonportError.of(
+        "mailbox_full",
+        `${object.id} goes to another node, and ${moving.held} calls wait for that`,
+        {
+          object: object.id,
+          retryAfterMs: 1_000,
+        },
+      );
+    }
+    moving.held++;
+    return moving.done;
+  }
+
+  async #giveAway(object: ObjectIdentity, to: string | undefined): Promise<boolean> {
     const resident = this.#residents.get(object.id);
     if (resident !== undefined) {
       const details = to === undefined ? {} : { node: to };
@@ -285,7 +338,9 @@ export class Objects {
       }
       this.#residents.delete(object.id);
     }
+    faultPoint("handover.landed", object.id);
     await this.#context.claims.release(object);
+    faultPoint("handover.released", object.id);
     return true;
   }
 
@@ -303,6 +358,7 @@ export class Objects {
   #submit(object: ObjectIdentity, work: CallWork): void {
     const resident = this.#admit(object);
     resident.submit(work);
+    faultPoint("call.waits", object.id);
     work.waiter?.whenGone(resident.callerGone);
   }
 

@@ -22,7 +22,10 @@ import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
 import {
+  attach,
+  type CallWork,
   fenced,
+  isRepeatOf,
   isReplace,
   notDurableYet,
   type ReplaceWork,
@@ -159,12 +162,19 @@ export class ResidentObject implements FileHolder {
     return true;
   }
 
-  /** Puts work into the mailbox. @throws MoonportError `mailbox_full` */
+  /** Puts work into the mailbox; a repeat of the call that runs joins it instead. @throws MoonportError `mailbox_full` */
   submit(work: Work): void {
     if (this.#leaving !== undefined) throw this.#leaving;
+    if (work.kind === "call" && this.#attaches(work)) return;
     this.#mailbox.put(work);
     this.#touch();
     this.#pump();
+  }
+
+  #attaches(work: CallWork): boolean {
+    const running = this.#asking?.work ?? this.#burst?.running;
+    if (running === undefined || !isRepeatOf(running, work)) return false;
+    return attach(running, work, this.#context.settings.OBJECT_MAILBOX_MAX);
   }
 
   /**

@@ -16,6 +16,7 @@ import { hasContent, type Manifest } from "../shipping/manifest.js";
 import { removeLocalFile } from "../shipping/open-file.js";
 import { retentionMs } from "../shipping/retention.js";
 import { deferred } from "../world/deferred.js";
+import { faultPoint } from "../world/fault-point.js";
 import type { ObjectContext } from "./object-context.js";
 import type { Objects } from "./objects.js";
 import { lastEvent, type OpenObject } from "./open-object.js";
@@ -129,9 +130,11 @@ export class Restoring {
         const { claims } = this.#context;
         const before = (open?.claim ?? (await claims.claim(object))).manifest;
         const place = placeOf(open, before);
+        faultPoint("restore.made", object.id);
         const events = adapt(this.#context, path, place);
         replacing.begin();
         const claim = await this.#claimAnew(object, before);
+        faultPoint("restore.claimed", object.id);
         await this.#land(claim, path, place, replacing);
         this.#context.log.info(
           { object: object.id, seq: place.seq, fromSeq: position.seq },
@@ -165,6 +168,7 @@ export class Restoring {
 
   async #land(claim: Claim, path: string, { seq }: Place, { signal }: Replacing): Promise<void> {
     await land(this.#context, claim, path, seq, signal);
+    faultPoint("restore.landed", claim.object.id);
     const { world, localCopies } = this.#context;
     const bytes = world.folder.stat(path)?.sizeBytes ?? 0;
     const local = databasePath(claim.object);

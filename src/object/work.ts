@@ -3,6 +3,7 @@ import { MoonportError } from "../errors.js";
 import type { Caller } from "../lua/contract.js";
 import type { CallWaiter } from "../node-api.js";
 import type { FleetView } from "../shipping/fleet-view.js";
+import { argumentsToMatch } from "../store/call-arguments.js";
 import type { StoredTimer, TimerState } from "../store/timers.js";
 import type { PlainValue } from "../values.js";
 import { deferred } from "../world/deferred.js";
@@ -66,11 +67,15 @@ export interface RowWork {
 /** The object's due timers run, each in a savepoint of its own. */
 export interface TimersWork {
   readonly kind: "timers";
+  readonly teller: WakeTeller;
   /** Monotonic. */
   readonly expiresMs: number;
   resolve(reply: Reply): void;
   reject(error: MoonportError): void;
 }
+
+/** Who sees to it that the delay shard hears of the object's next due time: whoever asks, from the answer, or the object's owner. */
+export type WakeTeller = "asker" | "owner";
 
 /** What came of it, and when the object wants to be woken next. */
 export interface Woken {
@@ -136,6 +141,36 @@ export interface Reply {
 
 /** Work that somebody waits for. */
 type AnsweredWork = Exclude<Work, RowWork | ReplaceWork>;
+
+/** Whether `repeat` is the call that runs, asked for once more: under the same id, of the same method, with the same arguments. */
+export function isRepeatOf(running: CallWork, repeat: CallWork): boolean {
+  if (repeat.callId === undefined || repeat.callId !== running.callId || running.access !== "write") return false;
+  // A timer's run has an id that others might have made; units settle what they asked for themselves.
+  if (running.timer !== undefined || running.deferred !== undefined || repeat.deferred !== undefined) return false;
+  if (running.method !== repeat.method) return false;
+  return Buffer.from(argumentsToMatch(running.args)).equals(argumentsToMatch(repeat.args));
+}
+
+/** Repeats of calls that run, by the call. */
+const attached = new WeakMap<CallWork, CallWork[]>();
+
+/** From now on `repeat` hears what `running` does, through the same gate. @returns false when `max` others do already */
+export function attach(running: CallWork, repeat: CallWork, max: number): boolean {
+  const before = attached.get(running);
+  if (before !== undefined) return before.length < max && before.push(repeat) > 0;
+  const repeats = [repeat];
+  attached.set(running, repeats);
+  const { resolve, reject } = running;
+  running.resolve = (reply) => {
+    resolve(reply);
+    for (const one of repeats) one.resolve(reply);
+  };
+  running.reject = (error) => {
+    reject(error);
+    for (const one of repeats) one.reject(error);
+  };
+  return true;
+}
 
 /** How a call ended inside its transaction; it is told to the caller after COMMIT and the gate. */
 export type Outcome =

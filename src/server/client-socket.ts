@@ -10,7 +10,7 @@ import type { Authenticator, Principal } from "../auth/contract.js";
 import { LastingRight, renewed } from "../auth/lasting-right.js";
 import { callerOf, checkAny, checkMethod, type Target } from "../auth/principal-calls.js";
 import { asMoonportError, MoonportError } from "../errors.js";
-import { checkAppName, checkClassName, DEFAULT_APP, identityOf, type ObjectIdentity } from "../identity.js";
+import { checkAppName, checkClassName, DEFAULT_APP, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { NodeApi } from "../node-api.js";
 import type { LiveApi, ReadingCall, Sink, Subscription } from "../realtime/contract.js";
@@ -19,11 +19,13 @@ import type { PlainValue } from "../values.js";
 import { VERSION } from "../version.js";
 import { readClientFrame } from "../wire/client-frames.js";
 import type { FrameCodec } from "../wire/codec.js";
-import { CLOSE_CODES, type ClientFrame, type FrameTarget, type ServerFrame } from "../wire/frames.js";
+import { CLOSE_CODES, type ClientFrame, type ServerFrame } from "../wire/frames.js";
 import { problemOf } from "../wire/problem.js";
 import type { Deadlines } from "../world/deadlines.js";
 import type { Timer, World } from "../world/world.js";
+import { objectOf } from "./frame-target.js";
 import { SocketCalls } from "./socket-calls.js";
+import { type DelayFrame, delayWork } from "./socket-delay.js";
 import { SocketSubscriptions } from "./socket-subscriptions.js";
 import { SocketWriter } from "./socket-writer.js";
 
@@ -143,6 +145,11 @@ export class ClientSocket {
     this.#ws.ping();
   }
 
+  /** The node is about to stop. @param nodes addresses of others */
+  leaving(nodes: readonly string[]): void {
+    if (this.#phase.kind === "open") this.#send({ type: "leaving", nodes });
+  }
+
   /** Subscriptions are told, calls under way answered; then the socket closes. Resolves when nothing is under way. */
   async stop(): Promise<void> {
     this.#isStopping = true;
@@ -239,6 +246,10 @@ export class ClientSocket {
         return this.#ask(frame, () => this.#call(frame));
       case "find":
         return this.#ask(frame, () => this.#find(frame));
+      case "send":
+      case "timers":
+      case "delay":
+        return this.#ask(frame, () => this.#delayed(frame));
       case "subscribe":
         return this.#ask(frame, () => this.#subscribe(frame));
       case "view":
@@ -303,6 +314,21 @@ export class ClientSocket {
         const page = await node.find({ app, className, query, ...(timeoutMs !== undefined && { timeoutMs }) });
         return { value: { ...page } as unknown as PlainValue };
       },
+    });
+  }
+
+  #delayed(frame: DelayFrame): void {
+    const { caller, principal } = this.#opened();
+    const { object, method, run } = delayWork(frame, principal, caller);
+    this.#calls.begin({
+      id: frame.id,
+      object,
+      method,
+      args: [],
+      caller,
+      ...(frame.timeoutMs !== undefined && { timeoutMs: frame.timeoutMs }),
+      // What a node reports is plain.
+      instead: async () => ({ value: (await run(this.#context.node)) as PlainValue }),
     });
   }
 
@@ -423,10 +449,6 @@ export class ClientSocket {
     this.#isPaused = false;
     this.#ws.resume();
   }
-}
-
-function objectOf({ app = DEFAULT_APP, class: className, key }: FrameTarget): ObjectIdentity {
-  return identityOf(app, className, key);
 }
 
 /** @throws MoonportError `forbidden` */

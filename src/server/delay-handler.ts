@@ -1,5 +1,5 @@
 /** Delayed commands and timers over HTTP: sending for whoever may send, everything else for operators. */
-import { callerOf } from "../auth/principal-calls.js";
+import { callerOf, checkSend } from "../auth/principal-calls.js";
 import {
   COMMAND_STATES,
   type CommandState,
@@ -8,6 +8,7 @@ import {
   type SendRequest,
   type SendTime,
 } from "../delay/contract.js";
+import { outcomeNamed } from "../delay/outcome-name.js";
 import { durationOrSecondsMs, momentMs } from "../durations.js";
 import { MoonportError } from "../errors.js";
 import { checkMethodName, identityOf } from "../identity.js";
@@ -26,7 +27,7 @@ export interface DelayHandlerContext {
 }
 
 const TIME_PARAMETERS = ["delay", "at", "every", "cron", "tz"];
-const SEND_PARAMETERS = [...TIME_PARAMETERS, "id", "expires", "missed", "outcome"];
+const SEND_PARAMETERS = [...TIME_PARAMETERS, "id", "expires", "missed", "outcome", "outcome_event"];
 const MISSED: readonly MissedPolicy[] = ["all", "latest", "skip"];
 const PAGE_DEFAULT = 100;
 
@@ -50,8 +51,9 @@ function sendOperation({ node, settings }: DelayHandlerContext, line: RequestLin
   const [, app = "", className = "", key = "", , , method = ""] = line.segments;
   allowMethods(line, ["POST"]);
   checkParameters(line, SEND_PARAMETERS);
+  const options = optionsOf(line);
   return {
-    check: (principal) => principal.check({ right: "send", app, className, key, method }),
+    check: (principal) => checkSend(principal, { app, className, key, method, outcome: options.outcome }),
     answer: async (request) => {
       const { id, claims } = callerOf(request.principal);
       const object = identityOf(app, className, key);
@@ -64,7 +66,7 @@ function sendOperation({ node, settings }: DelayHandlerContext, line: RequestLin
         args: bodyArguments(settings, request),
         caller: { ...(id !== undefined && { id }), ...(claims !== undefined && { claims }) },
         ...timeOf(line),
-        ...optionsOf(line),
+        ...options,
       });
       return json(sent);
     },
@@ -165,7 +167,7 @@ function optionsOf({ query }: RequestLine): Pick<SendRequest, "id" | "expiresMs"
     (text) => MISSED.find((one) => one === text),
     `one of ${MISSED.join(", ")}`,
   );
-  const outcome = read(query.get("outcome"), "outcome", outcomeOf, "an object and a method: Class/key/method");
+  const outcome = outcomeOf(query);
   return {
     ...(id !== null && { id }),
     ...(expiresMs !== undefined && { expiresMs }),
@@ -174,10 +176,15 @@ function optionsOf({ query }: RequestLine): Pick<SendRequest, "id" | "expiresMs"
   };
 }
 
-function outcomeOf(text: string): SendRequest["outcome"] {
-  const [, className, key, method] = /^([^/]+)\/(.+)\/([^/]+)$/s.exec(text) ?? [];
-  if (className === undefined || key === undefined || method === undefined) return undefined;
-  return { className, key, method };
+function outcomeOf(query: URLSearchParams): SendRequest["outcome"] {
+  const [method, event] = [query.get("outcome"), query.get("outcome_event")];
+  if (method !== null && event !== null) {
+    throw MoonportError.of("bad_option", "an outcome is told to a method or by an event: outcome or outcome_event");
+  }
+  const told = read(method, "outcome", outcomeNamed, "an object and a method: Class/key/method");
+  if (told !== undefined) return { className: told.className, key: told.key, method: told.name };
+  const emitted = read(event, "outcome_event", outcomeNamed, "an object and an event: Class/key/event");
+  return emitted && { className: emitted.className, key: emitted.key, event: emitted.name };
 }
 
 function filterOf(line: RequestLine): DelayFilter {

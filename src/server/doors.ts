@@ -28,6 +28,8 @@ export interface DoorsOptions {
 
 export interface Doors {
   readonly url: string;
+  /** The node is about to stop: WebSocket clients are told where else to go, everything is answered as before. */
+  leaving(): void;
   /** Takes nothing new, waits for what runs (at most DRAIN_MS), closes every connection. Idempotent. */
   stop(): Promise<void>;
 }
@@ -50,7 +52,7 @@ export async function openDoors(options: DoorsOptions): Promise<Doors> {
     });
     const door: HttpDoor = new HttpDoor({ ...options, handlers: [streams, metrics], upgrades: [sockets] });
     const { url } = await door.start();
-    return { url, stop: () => door.stop() };
+    return { url, leaving: () => void sockets.leaving(), stop: () => door.stop() };
   } catch (error) {
     streams.stop();
     await sockets.stop();

@@ -7,7 +7,7 @@ import { callAs, checkAny, checkMethod, type Target } from "../auth/principal-ca
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkAppName, checkClassName, checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
 import type { DirectoryQuery } from "../lua/contract.js";
-import type { NodeApi } from "../node-api.js";
+import type { DrainRequest, NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
 import { FROM_HEADER, SEQ_HEADER } from "../wire/http-headers.js";
@@ -74,6 +74,8 @@ function checkOf(route: Route): ((principal: Principal) => void) | undefined {
     case "status":
     case "classes":
     case "nodes":
+    case "ring":
+    case "drain":
     case "releases":
     case "deploy":
     case "rollback":
@@ -103,6 +105,10 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       return json({ classes: await node.classes(), units: await node.units() });
     case "nodes":
       return json({ nodes: await node.nodes() });
+    case "ring":
+      return json(await node.ring(route.object && identity(route.object)));
+    case "drain":
+      return json(await node.drain(drainOf(bodyValue(context.settings, request))));
     case "inspect":
       return json(await node.inspect(identity(route.object)));
     case "store_get": {
@@ -172,6 +178,7 @@ async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<Ht
   if (isStopping) return notReady("the node is shutting down");
   const { session, ready, writesLand, sinceLandedMs, fleet } = await node.status();
   if (!ready) return notReady("the node is starting");
+  if (fleet?.isLeaving === true) return notReady("the node gives its objects to the others");
   if (fleet?.valid === false) return notReady(`node_fenced: its session is not valid: ${fleet.whyInvalid}`);
   return writesLand ? json({ ready: true, session }) : notReady(`writes do not land: none has for ${sinceLandedMs} ms`);
 }
@@ -278,6 +285,15 @@ function clearedMethod(body: PlainValue | undefined): string {
   if (typeof method !== "string") throw MoonportError.of("bad_request", 'the body is {"method": "..."}');
   if (method !== ROW_ENTRY) checkMethodName(method);
   return method;
+}
+
+function drainOf(body: PlainValue | undefined): DrainRequest {
+  const { node, undo, ...more } = body === undefined ? {} : isTable(body) ? body : { more: true };
+  const isNamed = node === undefined || typeof node === "string";
+  if (isNamed && (undo === undefined || typeof undo === "boolean") && Object.keys(more).length === 0) {
+    return { ...(node !== undefined && { node }), ...(undo !== undefined && { undo }) };
+  }
+  throw MoonportError.of("bad_request", 'the body is {"node": "n2", "undo": false}, each of which may be left out');
 }
 
 function sqlParameter(value: PlainValue, index: number): SqlValue {

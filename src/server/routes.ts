@@ -28,6 +28,8 @@ export type Route =
   | { readonly kind: "status" }
   | { readonly kind: "classes" }
   | { readonly kind: "nodes" }
+  | { readonly kind: "ring"; readonly object?: ObjectPath }
+  | { readonly kind: "drain" }
   | { readonly kind: "inspect"; readonly object: ObjectPath }
   | { readonly kind: "store_get"; readonly object: ObjectPath; readonly key: string }
   | { readonly kind: "store_list"; readonly object: ObjectPath; readonly prefix: string }
@@ -108,8 +110,22 @@ function directoryRoute(line: RequestLine, segments: readonly string[]): Route {
   return { kind: line.method === "POST" ? "directory_rebuild" : "directory", directory: objectPath(segments) };
 }
 
+function ringRoute(line: RequestLine, rest: readonly string[]): Route {
+  allowMethods(line, ["GET"]);
+  checkParameters(line, []);
+  return rest.length === 0 ? { kind: "ring" } : { kind: "ring", object: objectPath(rest) };
+}
+
+function drainRoute(line: RequestLine): Route {
+  allowMethods(line, ["POST"]);
+  checkParameters(line, []);
+  return { kind: "drain" };
+}
+
 function adminRoute(line: RequestLine, segments: readonly string[]): Route {
   const [name = "", ...rest] = segments;
+  if (name === "ring" && (rest.length === 0 || rest.length === 3)) return ringRoute(line, rest);
+  if (name === "drain" && rest.length === 0) return drainRoute(line);
   if (name === "directory" && rest.length === 2) return directoryRoute(line, rest);
   if ((name === "releases" || name === "rollback") && rest.length === 1) return releaseRoute(line, name, rest[0] ?? "");
   const ofNode = ADMIN_NODE_ROUTES.find((one) => one === name);
@@ -147,7 +163,15 @@ function objectPath(segments: readonly string[]): ObjectPath {
 }
 
 function adminNotFound(url: string, name: string): MoonportError {
-  const names = [...ADMIN_NODE_ROUTES, "directory", "releases", "rollback", ...Object.keys(ADMIN_OBJECT_ROUTES)];
+  const names = [
+    ...ADMIN_NODE_ROUTES,
+    "ring",
+    "drain",
+    "directory",
+    "releases",
+    "rollback",
+    ...Object.keys(ADMIN_OBJECT_ROUTES),
+  ];
   const guess = names.includes(name) ? undefined : nearest(name, names);
   return MoonportError.of("route_not_found", `no operator's route at ${clip(url)}`, {
     hint: guess === undefined ? `operator's routes: ${names.join(", ")}` : `did you mean ${guess}?`,

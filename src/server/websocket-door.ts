@@ -10,7 +10,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import type { Authenticator } from "../auth/contract.js";
 import { openAuthenticator } from "../auth/open-auth.js";
 import { asMoonportError, MoonportError } from "../errors.js";
-import type { NodeApi } from "../node-api.js";
+import type { NodeApi, NodeInfo } from "../node-api.js";
 import type { LiveApi } from "../realtime/contract.js";
 import type { Settings } from "../settings/settings.js";
 import { codecOf, type FrameCodec } from "../wire/codec.js";
@@ -78,6 +78,12 @@ export class WebSocketDoor implements UpgradeHandler {
     } catch (error) {
       socket.end(rawProblem(asMoonportError(error)), () => socket.destroy());
     }
+  }
+
+  /** The node is about to stop: clients hear where else they may go. Everything is answered as before. */
+  async leaving(): Promise<void> {
+    const nodes = otherAddresses(await this.#context.node.nodes());
+    for (const socket of this.#sockets.values()) socket.leaving(nodes);
   }
 
   /** Takes no new sockets, tells subscribers, answers the calls under way (within DRAIN_MS), closes all. Idempotent. */
@@ -148,6 +154,12 @@ function negotiated(header: string | undefined): FrameCodec {
 
 function codecFor(offered: readonly string[]): FrameCodec | undefined {
   return offered.map(codecOf).find((codec) => codec !== undefined);
+}
+
+/** Where clients reach the other nodes that live and take objects. */
+function otherAddresses(nodes: readonly NodeInfo[]): readonly string[] {
+  const others = nodes.filter(({ own, standing, weight }) => !own && standing === "live" && weight > 0);
+  return others.flatMap(({ clientAddress }) => clientAddress ?? []);
 }
 
 function ignore(): void {}

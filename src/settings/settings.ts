@@ -281,6 +281,12 @@ export const SETTINGS = {
   VALUE_DEPTH_MAX: count(64, 1, 1_000, "Nesting of one value."),
   SQL_ROWS_MAX: count(100_000, 1, 10_000_000, "Rows that one state.sql.all may return; use each for more."),
   SQL_BYTES_MAX: size(64 * KIB, 256, MIB, "Length of one SQL statement."),
+  DELAY_SHARDS: count(
+    16,
+    1,
+    256,
+    "Objects that keep delayed commands and wake times. The fleet's record has the number; a node that starts with a higher one raises it, for what comes new. It never falls.",
+  ),
   DELAY_CONCURRENCY: count(
     100,
     1,

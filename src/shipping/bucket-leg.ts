@@ -10,6 +10,7 @@ import { type Bucket, mayHaveLanded } from "../bucket/bucket.js";
 import type { ReplicaSet } from "../cluster/ownership.js";
 import { MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
+import { faultPoint } from "../world/fault-point.js";
 import type { Logger } from "../world/logger.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { Claim } from "./claims.js";
@@ -94,11 +95,13 @@ export class BucketLeg implements Leg<ObjectLoad> {
     const attempt = this.#attempt;
     const before = this.#before?.(load);
     if (before !== undefined) await before;
+    faultPoint("leg.begins", this.#claim.object.id);
     const result = await this.#try(attempt);
     this.#attempt = undefined;
     if (load.carried === "snapshot") load.release();
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
     const replaced = this.#claim.manifest;
+    faultPoint("leg.landed", this.#claim.object.id);
     this.#claim.advance(attempt.next, result.version);
     this.#watch?.won(attempt.next);
     if (isCompaction(load)) void this.#collector.collect(replaced, attempt.next);
@@ -133,7 +136,9 @@ export class BucketLeg implements Leg<ObjectLoad> {
 
   /** A body too large to travel with its manifest goes ahead; repeating it writes the same bytes again. */
   async #writeStreamed(load: StreamedLoad): Promise<void> {
-    await this.#bucket.writeStream(this.#bodyKey(load), load.body.parts());
+    const key = this.#bodyKey(load);
+    await this.#bucket.writeStream(key, load.body.parts());
+    faultPoint("leg.bodyWritten", key);
   }
 
   #bodyBeside(load: ObjectLoad, next: Manifest): { key: string; bytes: Uint8Array }[] {

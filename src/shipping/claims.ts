@@ -12,6 +12,7 @@ import { answersNeeded } from "../cluster/quorum.js";
 import { assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
+import { faultPoint } from "../world/fault-point.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { FleetView } from "./fleet-view.js";
 import { ObjectKeys } from "./layout.js";
@@ -91,6 +92,8 @@ interface Peeked {
 export interface ClaimHooks {
   /** Told of each object that is forgotten: it is not served as before. */
   readonly lost?: (id: string) => void;
+  /** Told of each object that has become this session's. */
+  readonly claimed?: (object: ObjectIdentity) => void;
   /** Resolves when writes that only journals held may be named by the object's record (W1). */
   readonly beforeTail?: (object: ObjectIdentity) => Promise<void> | undefined;
 }
@@ -102,6 +105,7 @@ export class Claims {
   readonly #settings: ClaimSettings;
   readonly #beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
   readonly #lost: (id: string) => void;
+  readonly #claimed: (object: ObjectIdentity) => void;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
   /** Sets of journals that are changed while nobody uses the object. */
@@ -116,7 +120,7 @@ export class Claims {
     bucket: Bucket,
     fleet: FleetView,
     settings: ClaimSettings,
-    { lost = () => {}, beforeTail = () => undefined }: ClaimHooks = {},
+    { lost = () => {}, claimed = () => {}, beforeTail = () => undefined }: ClaimHooks = {},
   ) {
     this.#beforeTail = beforeTail;
     this.#world = world;
@@ -124,6 +128,7 @@ export class Claims {
     this.#fleet = fleet;
     this.#settings = settings;
     this.#lost = lost;
+    this.#claimed = claimed;
   }
 
   /** The claim if this session holds it in memory; no request. */
@@ -301,6 +306,7 @@ export class Claims {
     const found = this.#takePeeked(object) ?? (await this.#read(object));
     const replicas = this.#fleet.replicasFor(object);
     if (found === undefined) {
+      this.#refuseWhileLeaving(object, undefined);
       const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
       const claimed = await this.#write(object, first, undefined);
       // Nobody can have left anything under a key that was never written.
@@ -312,6 +318,7 @@ export class Claims {
     const before = found.manifest;
     if (this.#isServedHere(object, before)) return new Claim(object, before, found.version);
     await this.#refuseLiveOwner(object, before);
+    this.#refuseWhileLeaving(object, before);
     const needed = answersNeeded(ownershipOf(before).quorum);
     // No journal was told of anything that the bucket does not have: one write is the whole claim.
     if (needed === 0 || before.replicas?.clean === true) {
@@ -335,8 +342,10 @@ export class Claims {
     assert(first.kind === "next", "a claim of what nobody holds");
     const raised = await this.#write(object, withOwnership(before, first.record), version);
     if (raised === undefined) return undefined;
+    faultPoint("claim.raised", object.id);
     const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
+    faultPoint("claim.promised", object.id);
     const tail = tailOf(object, choice);
     if (tail.length > 0) await this.#beforeTail(object);
     const content = withTail(raised.manifest, tail);
@@ -366,6 +375,16 @@ export class Claims {
     throw MoonportError.of("moved", `${object.id} is owned by ${node ?? "another node"}`, {
       object: object.id,
       details: { session: owner, ...(node !== undefined && { node }) },
+    });
+  }
+
+  /** A node that gives away what it has takes nothing new while others are there; what its record says is its own, it gives away too. */
+  #refuseWhileLeaving(object: ObjectIdentity, before: Manifest | undefined): void {
+    const isOwn = before?.owner === this.#fleet.session && before.replicas?.clean !== true;
+    if (isOwn || !this.#fleet.isLeavingToOthers) return;
+    throw MoonportError.of("node_stopping", `this node is giving its objects away: it does not take ${object.id}`, {
+      object: object.id,
+      retryAfterMs: 1_000,
     });
   }
 
@@ -414,8 +433,9 @@ export class Claims {
   }
 
   #remember(claim: Claim): Claim {
-    this.#held.delete(claim.object.id);
+    const isNew = !this.#held.delete(claim.object.id);
     this.#held.set(claim.object.id, claim);
+    if (isNew) this.#claimed(claim.object);
     return claim;
   }
 

@@ -16,6 +16,7 @@
  * A failure costs space, never data.
  */
 import type { Bucket } from "../bucket/bucket.js";
+import { faultPoint } from "../world/fault-point.js";
 import type { Logger } from "../world/logger.js";
 import type { World } from "../world/world.js";
 import type { Claim } from "./claims.js";
@@ -68,6 +69,7 @@ export class Collector {
   /** A compaction has landed: `landed` stands in the place of `before`. Never rejects. */
   async collect(before: Manifest, landed: Manifest): Promise<void> {
     const claim = this.#claim;
+    faultPoint("collection.begins", claim.object.id);
     try {
       if (this.#isSweepDue()) await this.#sweep(landed);
       else if (this.#retentionMs === 0) await this.#delete(supersededKeys(claim.keys, before, landed));
@@ -100,6 +102,8 @@ export class Collector {
   }
 
   async #delete(keys: readonly string[]): Promise<void> {
-    if (keys.length > 0) await this.#bucket.delete(keys);
+    if (keys.length === 0) return;
+    await this.#bucket.delete(keys);
+    faultPoint("collection.deleted", this.#claim.object.id);
   }
 }

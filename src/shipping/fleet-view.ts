@@ -9,6 +9,8 @@ export interface FleetView {
   readonly session: string;
   /** Whether the session is valid at this very moment: nothing that only it vouches for may be told otherwise (E4). */
   isValid(): boolean;
+  /** Whether this node gives its objects away, and somebody is there who can take them. */
+  readonly isLeavingToOthers: boolean;
   /** @throws MoonportError `bucket_failed` */
   standing(session: string): Promise<SessionStanding>;
   /** Which node has that session, as far as is known here. */
@@ -25,6 +27,7 @@ export function loneFleet(session: string): FleetView {
   return {
     session,
     isValid: () => true,
+    isLeavingToOthers: false,
     standing: async (other) => (other === session ? "live" : "dead"),
     nodeOf: () => undefined,
     replicasFor: () => undefined,

@@ -1,6 +1,6 @@
 /**
  * What is fixed for the life of a fleet, kept in the bucket: its identity, its numbers, and the settings that all its nodes
- * share. A node whose own differ refuses to start.
+ * share. A node whose own differ refuses to start. The number of delay shards alone may grow; what it was before stays written.
  *
  * The record only grows, by compare-and-swap: who finds something missing, in a record of an older version, adds it.
  */
@@ -12,10 +12,7 @@ import { uuidv7, type World } from "../world/world.js";
 import { FLEET_KEY } from "./layout.js";
 import { MANIFEST_FORMAT } from "./manifest.js";
 
-/** Objects that keep delayed commands; an object's partition chooses one. */
-export const DELAY_SHARDS = 16;
-
-const FIXED = { format: 1, partitions: PARTITION_COUNT, delayShards: DELAY_SHARDS, manifestFormat: MANIFEST_FORMAT };
+const FIXED = { format: 1, partitions: PARTITION_COUNT, manifestFormat: MANIFEST_FORMAT };
 
 const SHARED: readonly SettingName[] = SETTING_NAMES.filter(
   (name) => (SETTINGS[name] as SettingEntry).scope === "fleet",
@@ -29,11 +26,15 @@ export interface JoinFleetOptions {
   readonly world: Pick<World, "clock" | "random">;
   /** Of a node that is one of several: those of scope `fleet` are compared. A node that is alone passes none. */
   readonly settings?: Settings;
+  /** How many delay shards the node would have. Where there are more, it goes by those; where there are fewer, there are so many from now on. */
+  readonly delayShards: number;
 }
 
 export interface JoinedFleet {
   /** Random, made once: nodes of two fleets never take each other for one. */
   readonly fleet: string;
+  /** How many delay shards there were, in order; there are as many as the last says. */
+  readonly delayShards: readonly number[];
 }
 
 interface FleetRecord extends Readonly<Record<string, unknown>> {
@@ -42,22 +43,45 @@ interface FleetRecord extends Readonly<Record<string, unknown>> {
 }
 
 /** @throws MoonportError `fleet_mismatch` naming what differs, `bucket_unusable`, `bucket_failed` */
-export async function joinFleet({ bucket, world, settings }: JoinFleetOptions): Promise<JoinedFleet> {
+export async function joinFleet({ bucket, world, settings, delayShards }: JoinFleetOptions): Promise<JoinedFleet> {
   for (let races = 0; races < RACES_MAX; races++) {
     const found = await bucket.get(FLEET_KEY);
     const before = found && parsed(found);
     if (before !== undefined) compareFixed(bucket, before);
     if (before !== undefined && settings !== undefined) compareSettings(before, settings);
-    const next = completed(before, settings, world);
-    if (JSON.stringify(next) === JSON.stringify(before)) return { fleet: next.fleet };
+    const next = { ...completed(before, settings, world), ...withShards(before, delayShards) };
+    const joined = { fleet: next.fleet, delayShards: shardsOf(next) };
+    if (JSON.stringify(next) === JSON.stringify(before)) return joined;
     const condition = found === undefined ? { absent: true as const } : { version: found.version };
     // Who loses reads again: what another node added may be all that was missing, or differ.
     const outcome = await bucket.write([
       { key: FLEET_KEY, bytes: Buffer.from(JSON.stringify(next), "utf8"), condition },
     ]);
-    if (outcome.kind === "landed") return { fleet: next.fleet };
+    if (outcome.kind === "landed") return joined;
   }
   throw MoonportError.of("bucket_failed", `${FLEET_KEY} changes faster than this node can join`);
+}
+
+/** How many delay shards there were and are, as the fleet's record says now. @throws MoonportError `bucket_failed` */
+export async function delayShardsOf(bucket: Pick<Bucket, "get">): Promise<readonly number[]> {
+  const found = await bucket.get(FLEET_KEY);
+  return found === undefined ? [] : shardsOf(parsed(found));
+}
+
+function shardsOf({ delayShards, delayShardsBefore }: Readonly<Record<string, unknown>>): readonly number[] {
+  const before = Array.isArray(delayShardsBefore) ? delayShardsBefore : [];
+  return [...before, delayShards].filter((count) => typeof count === "number");
+}
+
+function withShards(
+  before: Readonly<Record<string, unknown>> | undefined,
+  wanted: number,
+): { delayShards: number; delayShardsBefore?: readonly number[] } {
+  const counts = shardsOf(before ?? {});
+  const newest = counts.at(-1);
+  const next = newest === undefined || wanted > newest ? [...counts, wanted] : counts;
+  const earlier = next.slice(0, -1);
+  return { delayShards: next.at(-1) ?? wanted, ...(earlier.length > 0 && { delayShardsBefore: earlier }) };
 }
 
 /** What stands there stays as it is. */

@@ -17,6 +17,7 @@ import { noteAnswer, noteSetSent, noteWon, openBook, type ReleaseBook } from "..
 import { assert, MoonportError } from "../errors.js";
 import type { WaitHistogram } from "../metrics/histogram.js";
 import type { Settings } from "../settings/settings.js";
+import { faultPoint } from "../world/fault-point.js";
 import type { Timer, World } from "../world/world.js";
 import type { RecordWatch } from "./bucket-leg.js";
 import type { Claim } from "./claims.js";
@@ -239,12 +240,14 @@ export class QuorumShipper implements Shipping {
       );
       return;
     }
+    faultPoint("flight.acknowledged", this.#parts.claim.object.id);
     const before = this.#book.released;
     const released = noteAnswer(this.#book, answer);
     if (released > before) this.#release(released);
   }
 
   #release(throughSeq: number, carried: Released["carried"] = "segment"): void {
+    faultPoint("flight.released", this.#parts.claim.object.id);
     let count = 0;
     while (count < this.#flights.length && (this.#flights[count] as Flight).toSeq <= throughSeq) count++;
     const flights = this.#flights.splice(0, count);

@@ -7,6 +7,7 @@
 import type { Bucket, ListPage } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
+import { faultPoint } from "../world/fault-point.js";
 import { type BodyName, type ObjectKeys, parseBodyKey } from "./layout.js";
 import { decodeManifest, type Manifest } from "./manifest.js";
 import { type Horizon, horizonOf, pastIn } from "./retention.js";
@@ -65,6 +66,7 @@ export async function sweep(parts: SweepParts, after?: string): Promise<Swept> {
     bucket,
     expired.map(({ key }) => key),
   );
+  if (expired.length > 0) faultPoint("collection.deleted", parts.object.id);
   let page = whole ?? (await bodiesFrom(parts, after));
   for (let pages = 1; ; pages++) {
     await deleteLeftBehind(parts, page.keys, standing);

@@ -13,6 +13,7 @@ import { MemoryBucket } from "../bucket/memory-bucket.js";
 import { MemoryContents } from "../bucket/memory-contents.js";
 import { assert, MoonportError } from "../errors.js";
 import { FleetNode } from "../fleet/fleet-node.js";
+import type { ProtocolRange } from "../links/handshake.js";
 import type { CallReply, CallRequest } from "../node-api.js";
 import type { Observer } from "../observation.js";
 import type { Sink, SubscribeRequest, Subscription, ViewRequest } from "../realtime/contract.js";
@@ -21,9 +22,9 @@ import { SeededRandom } from "../testing/seeded-random.js";
 import { type LatencyMs, SimulatedNetwork } from "../testing/simulated-network.js";
 import { VirtualTime } from "../testing/virtual-time.js";
 import { VirtualWorld } from "../testing/virtual-world.js";
+import type { NativeClasses } from "../units/native.js";
 import { deferred } from "../world/deferred.js";
 import { type Logger, silentLogger } from "../world/logger.js";
-import type { NativeClasses } from "../units/native.js";
 import { bucketOf, networkOf } from "./simulated-process.js";
 
 export interface SimulatedFleetOptions {
@@ -50,8 +51,12 @@ export interface StartOptions {
   readonly clockRate?: number;
   /** Host code of its own, by class name. */
   readonly native?: NativeClasses;
+  /** Protocols of links that it speaks. Default: this release's. */
+  readonly protocols?: ProtocolRange;
   /** How long its disk takes for a sync, milliseconds. Default 0.5. */
   readonly diskSyncMs?: number;
+  /** In place of the fleet's, of those that may differ. */
+  readonly settings?: Readonly<Record<string, number>>;
 }
 
 export interface CrashOptions {
@@ -178,7 +183,7 @@ export class SimulatedNode {
     this.#life = { kind: "starting", ...died };
     this.bucket = this.#newBucket();
     const world = this.#world;
-    const { zone = "z", weight = 1, native } = this.#options;
+    const { zone = "z", weight = 1, native, protocols } = this.#options;
     const { apps, followsReleases = [], observer } = this.#fleet.options;
     const opening = this.bucket.start().then(() =>
       FleetNode.open(
@@ -187,7 +192,7 @@ export class SimulatedNode {
           bucket: bucketOf(world, this.bucket),
           apps,
           followsReleases,
-          settings: this.#fleet.settings,
+          settings: { ...this.#fleet.settings, ...this.#options.settings },
           onClassError: "refuse",
           ...(native !== undefined && { native }),
           ...(observer && { observer: observer(this.name) }),
@@ -198,6 +203,7 @@ export class SimulatedNode {
           weight,
           network: networkOf(world, this.#fleet.network.of(this.name)),
           secret: "simulated",
+          ...(protocols !== undefined && { protocols }),
         },
       ),
     );

@@ -36,6 +36,8 @@ const DEFINITIONS = {
     class TEXT NOT NULL, key TEXT NOT NULL, method TEXT NOT NULL, args BLOB NOT NULL, due_ms INTEGER NOT NULL)`,
   /** Of those, the ones that were sent with a delay. */
   _mp_outbox_delayed: "CREATE TABLE _mp_outbox_delayed (n INTEGER PRIMARY KEY)",
+  /** Of those, the ones whose sender is to be told what became of them, and how. */
+  _mp_outbox_outcome: "CREATE TABLE _mp_outbox_outcome (n INTEGER PRIMARY KEY, outcome BLOB NOT NULL)",
   /**
    * Replies of calls that carried an id, a row for those of one transaction (call-records); `n` is the number of the last of
    * them, `newest_ms` the newest time in any id through this row. The oldest rows are deleted.

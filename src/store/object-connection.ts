@@ -360,15 +360,19 @@ export function connect(folder: Folder, path: string, limits: DatabaseLimits, mu
 }
 
 function configure(connection: Database, limits: DatabaseLimits): void {
-  // Nobody else has the file; were it so after all, waiting for it would only stop the node's loop.
-  connection.pragma("busy_timeout = 0");
-  // Before anything that may touch the WAL, so that its index lives in memory and there is no -shm file.
-  connection.pragma("locking_mode = EXCLUSIVE");
-  connection.pragma(`page_size = ${PAGE_BYTES}`);
-  connection.pragma("synchronous = OFF");
-  connection.pragma("journal_mode = WAL");
-  connection.pragma("wal_autocheckpoint = 0");
-  connection.pragma(`cache_size = -${CACHE_KIB}`);
-  connection.pragma("temp_store = MEMORY");
-  connection.pragma(`max_page_count = ${Math.floor(limits.OBJECT_BYTES_MAX / PAGE_BYTES)}`);
+  const pragmas = [
+    // Nobody else has the file; were it so after all, waiting for it would only stop the node's loop.
+    "busy_timeout = 0",
+    // Before anything that may touch the WAL, so that its index lives in memory and there is no -shm file.
+    "locking_mode = EXCLUSIVE",
+    `page_size = ${PAGE_BYTES}`,
+    "synchronous = OFF",
+    "journal_mode = WAL",
+    "wal_autocheckpoint = 0",
+    `cache_size = -${CACHE_KIB}`,
+    "temp_store = MEMORY",
+    `max_page_count = ${Math.floor(limits.OBJECT_BYTES_MAX / PAGE_BYTES)}`,
+  ];
+  // In one go: each opening of each object does it.
+  connection.exec(pragmas.map((pragma) => `PRAGMA ${pragma};`).join("\n"));
 }

@@ -20,6 +20,8 @@ export interface OutgoingMessage {
   readonly dueMs: number;
   /** Sent with a delay: its target's delay shard delivers it, whatever time it is by then. */
   readonly isDelayed: boolean;
+  /** How its sender is told what became of it. */
+  readonly outcome?: { readonly method: string } | { readonly event: string } | undefined;
 }
 
 export interface StoredMessage extends OutgoingMessage {
@@ -59,6 +61,7 @@ export class Outbox {
       this.#tables.ensure("_mp_outbox_delayed");
       this.#database.kernel("INSERT INTO _mp_outbox_delayed VALUES (last_insert_rowid())").run();
     }
+    if (message.outcome !== undefined) this.#addOutcome(message.id, message.outcome);
     return true;
   }
 
@@ -68,7 +71,20 @@ export class Outbox {
     return this.#database
       .kernel("SELECT n, id, class, key, method, args, due_ms FROM _mp_outbox WHERE n > ? ORDER BY n LIMIT ?")
       .all(after, limit)
-      .map((row) => messageOf(row, this.#isDelayed(Number(row[0]))));
+      .map((row) => messageOf(row, this.#isDelayed(Number(row[0])), this.#outcomeOf(Number(row[0]))));
+  }
+
+  #addOutcome(id: string, outcome: NonNullable<OutgoingMessage["outcome"]>): void {
+    this.#tables.ensure("_mp_outbox_outcome");
+    const encoded = encodeValue({ ...outcome }, this.#limits.VALUE_BYTES_MAX, "an outcome");
+    this.#database.kernel("INSERT INTO _mp_outbox_outcome SELECT n, ? FROM _mp_outbox WHERE id = ?").run(encoded, id);
+  }
+
+  #outcomeOf(number: number): OutgoingMessage["outcome"] {
+    if (!this.#tables.has("_mp_outbox_outcome")) return undefined;
+    const row = this.#database.kernel("SELECT outcome FROM _mp_outbox_outcome WHERE n = ?").get(number);
+    // Written by `add`.
+    return row && (decodeValue(row[0]) as OutgoingMessage["outcome"]);
   }
 
   /** Whether it was there. */
@@ -77,6 +93,9 @@ export class Outbox {
     this.#change.happened = true;
     if (this.#tables.has("_mp_outbox_delayed")) {
       this.#database.kernel("DELETE FROM _mp_outbox_delayed WHERE n = ?").run(number);
+    }
+    if (this.#tables.has("_mp_outbox_outcome")) {
+      this.#database.kernel("DELETE FROM _mp_outbox_outcome WHERE n = ?").run(number);
     }
     return this.#database.kernel("DELETE FROM _mp_outbox WHERE n = ?").run(number) > 0;
   }
@@ -94,7 +113,9 @@ export class Outbox {
 
   /** In a transaction. */
   clear(): void {
-    if (this.count > 0) this.#database.kernel("DELETE FROM _mp_outbox").run();
+    for (const table of ["_mp_outbox", "_mp_outbox_delayed", "_mp_outbox_outcome"] as const) {
+      if (this.#tables.has(table)) this.#database.kernel(`DELETE FROM ${table}`).run();
+    }
   }
 
   get count(): number {
@@ -103,7 +124,7 @@ export class Outbox {
   }
 }
 
-function messageOf(row: readonly unknown[], isDelayed: boolean): StoredMessage {
+function messageOf(row: readonly unknown[], isDelayed: boolean, outcome: OutgoingMessage["outcome"]): StoredMessage {
   const [n, id, className, key, method, args, dueMs] = row;
   return {
     number: Number(n),
@@ -115,5 +136,6 @@ function messageOf(row: readonly unknown[], isDelayed: boolean): StoredMessage {
     args: decodeValue(args) as PlainValue[],
     dueMs: Number(dueMs),
     isDelayed,
+    outcome,
   };
 }

@@ -11,6 +11,7 @@ import { SETTINGS } from "../settings/settings.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { CALL_ID_GRAMMAR, isCallId } from "./call-id.js";
 import type { FrameCodec, Message } from "./codec.js";
+import { ASK_FORM, COMMAND_FORM, isCommand, isDelayAsk } from "./delay-fields.js";
 import type { ClientFrame } from "./frames.js";
 
 export type Incoming =
@@ -50,11 +51,25 @@ const SHAPES: ReadonlyMap<string, Shape> = new Map<ClientFrame["type"], Shape>([
   ["hello", { required: [], optional: ["token"] }],
   ["call", { required: ["id", "method", ...TARGET], optional: ["app", "args", "callId", "timeoutMs", "consistency"] }],
   ["find", { required: ["id", "class"], optional: ["app", "query", "timeoutMs"] }],
+  ["send", { required: ["id", "method", ...TARGET], optional: ["app", "args", "command", "timeoutMs"] }],
+  ["timers", { required: ["id", ...TARGET], optional: ["app", "timeoutMs"] }],
+  ["delay", { required: ["id", "ask"], optional: ["timeoutMs"] }],
   ["cancel", { required: ["id"], optional: [] }],
   ["subscribe", { required: ["id", ...TARGET], optional: ["app", "from", "names", "snapshotAfterGap"] }],
   ["view", { required: ["id", "method", ...TARGET], optional: ["app", "args"] }],
   ["unsubscribe", { required: ["id"], optional: [] }],
   ["ping", { required: [], optional: ["n"] }],
+]);
+
+/** Frames whose number an answer carries. */
+const ANSWERED: ReadonlySet<string> = new Set<ClientFrame["type"]>([
+  "call",
+  "find",
+  "send",
+  "timers",
+  "delay",
+  "subscribe",
+  "view",
 ]);
 
 /** What is asked of a field, the same in every frame that has it. */
@@ -70,6 +85,8 @@ const CHECKS: Readonly<Record<string, (value: PlainValue) => string | undefined>
     isQuery(value)
       ? undefined
       : 'must be {"where":TEXT,"params":[...] or {...},"order":TEXT,"limit":N,"after":TEXT,"count":BOOLEAN}, all of them optional',
+  command: (value) => (isCommand(value) ? undefined : COMMAND_FORM),
+  ask: (value) => (isDelayAsk(value) ? undefined : ASK_FORM),
   callId: (value) => (typeof value === "string" && isCallId(value) ? undefined : `must be ${CALL_ID_GRAMMAR}`),
   timeoutMs: (value) =>
     isNumber(value) && value >= 1 && value <= SETTINGS.CALL_TIMEOUT_MS.max
@@ -121,7 +138,7 @@ function withArguments({ method, args }: Partial<ReadingCall> & { readonly metho
 }
 
 function isAnswered({ type }: PlainObject): boolean {
-  return type === "call" || type === "find" || type === "subscribe" || type === "view";
+  return typeof type === "string" && ANSWERED.has(type);
 }
 
 function isFrom(value: PlainValue): boolean {

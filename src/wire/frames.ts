@@ -4,6 +4,7 @@
  * The client numbers what it asks (`id`, a whole number, unique among what is under way on the socket); answers and what
  * goes on carry that number. Bytes are `{"$bytes": base64}` in JSON and binary in msgpack.
  */
+import type { DelayFilter, SendRequest, SendTime } from "../delay/contract.js";
 import type { DirectoryQuery } from "../lua/contract.js";
 import type { Consistency } from "../node-api.js";
 import type { EndReason, ReadingCall, SubscribeFrom } from "../realtime/contract.js";
@@ -19,6 +20,19 @@ export interface FrameTarget {
   readonly class: string;
   readonly key: string;
 }
+
+/** When a command is to be delivered, and how; times are wall clock, milliseconds. */
+export interface CommandFields extends SendTime, Pick<SendRequest, "id" | "expiresMs" | "missed"> {
+  readonly outcome?: { readonly class: string; readonly key: string } & (
+    | { readonly method: string }
+    | { readonly event: string }
+  );
+}
+
+export type DelayAsk =
+  | { readonly kind: "list"; readonly filter?: DelayFilter }
+  | { readonly kind: "get" | "cancel" | "retry"; readonly command: string }
+  | { readonly kind: "move"; readonly command: string; readonly time: SendTime };
 
 export type ClientFrame =
   /** The first frame, always: browsers cannot set headers on a socket. */
@@ -41,6 +55,19 @@ export type ClientFrame =
       readonly query?: DirectoryQuery;
       readonly timeoutMs?: number;
     }
+  /** Has a method called later, exactly once; its reply is `{ id }`, the command's. */
+  | ({
+      readonly type: "send";
+      readonly id: number;
+      readonly method: string;
+      readonly args?: readonly PlainValue[];
+      readonly command?: CommandFields;
+      readonly timeoutMs?: number;
+    } & FrameTarget)
+  /** An object's timers and their last runs. */
+  | ({ readonly type: "timers"; readonly id: number; readonly timeoutMs?: number } & FrameTarget)
+  /** What is asked of delayed commands. */
+  | { readonly type: "delay"; readonly id: number; readonly ask: DelayAsk; readonly timeoutMs?: number }
   /** The caller does not wait any longer; a call that has not begun is not run. No answer follows. */
   | { readonly type: "cancel"; readonly id: number }
   | ({
@@ -84,6 +111,8 @@ export type ServerFrame =
   | { readonly type: "gap"; readonly id: number; readonly from: number; readonly first: number }
   | { readonly type: "view"; readonly id: number; readonly value: PlainValue; readonly seq: number }
   | { readonly type: "view_failed"; readonly id: number; readonly error: Problem }
+  /** The node is about to stop, and still answers: others, at `nodes`, take over what lives on it. */
+  | { readonly type: "leaving"; readonly nodes: readonly string[] }
   | { readonly type: "ended"; readonly id: number; readonly reason: EndReason; readonly after: number }
   | { readonly type: "pong"; readonly n?: number };
 

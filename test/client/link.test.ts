@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { Addresses } from "../../src/client/addresses.js";
 import type { ClientState } from "../../src/client/link.js";
-import { socketUrl } from "../../src/client/options.js";
 import { CLOSE_CODES } from "../../src/wire/frames.js";
 import { ScriptedNode } from "./support/scripted-node.js";
 
@@ -27,11 +27,11 @@ describe("the connection of a client", () => {
     ["https://moon.test/port/", "wss://moon.test/port/v1/socket"],
     ["wss://moon.test", "wss://moon.test/v1/socket"],
   ])("understands %s", (url, expected) => {
-    expect(socketUrl(url)).toBe(expected);
+    expect(new Addresses(url).current).toBe(expected);
   });
 
   it.each(["", "localhost:7070", "ftp://a", "ws://a?b=c", "ws://user@a"])("refuses %s as an address", (url) => {
-    expect(() => socketUrl(url)).toThrow(expect.objectContaining({ code: "bad_option" }));
+    expect(() => new Addresses(url)).toThrow(expect.objectContaining({ code: "bad_option" }));
   });
 
   it("names the nearest of a misspelled option", () => {

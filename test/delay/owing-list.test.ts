@@ -5,6 +5,7 @@ import { ArgumentStore } from "../../src/delay/argument-store.js";
 import { OwedKeeper } from "../../src/delay/owed-keeper.js";
 import { OwingList } from "../../src/delay/owing-list.js";
 import { Scheduler } from "../../src/delay/scheduler.js";
+import { ShardMap } from "../../src/delay/shard-map.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { DelayCounters } from "../../src/metrics/delay-counters.js";
 import { resolveSettings } from "../../src/settings/settings.js";
@@ -96,12 +97,14 @@ async function startKeeper() {
   };
   const port = { ask, call: async () => null, wake: async () => ({ epoch: 1, seq: 1, ran: 0, inMs: null }) };
   const { world, bucket, owing } = parts;
-  const scheduler = new Scheduler({ world, settings, port, arguments: new ArgumentStore(bucket) });
+  const shards = new ShardMap([16]);
+  const scheduler = new Scheduler({ world, settings, port, shards, arguments: new ArgumentStore(bucket) });
   const keeper = new OwedKeeper({
     world,
     settings,
     port,
     scheduler,
+    shards,
     owing,
     counters: new DelayCounters(),
     messages: async () => [],

@@ -10,15 +10,11 @@ import { HURRIED, killOwnerUnderWrites, type NodeProcess } from "./ledger-fleet.
 const NAMES = ["n1", "n2", "n3"];
 const SECRET = "what all three of them know";
 
-/** What `dev --nodes 3` says of each node once all serve. */
+/** What `dev --nodes 3` says once all serve and see each other. */
 async function nodesOf(dev: RunningCli): Promise<NodeProcess[]> {
-  const lines = NAMES.map((name) =>
-    dev.line((line) => {
-      const { node, url } = JSON.parse(line) as Partial<NodeProcess>;
-      return node === name && url !== undefined;
-    }),
-  );
-  return (await Promise.all(lines)).map((line) => JSON.parse(line) as NodeProcess);
+  const { serving, seeing } = await dev.document("serving");
+  expect(seeing).toBe(true);
+  return serving as NodeProcess[];
 }
 
 async function standings(options: CliOptions, ...words: string[]): Promise<(readonly [string, string])[]> {

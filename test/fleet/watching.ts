@@ -4,7 +4,7 @@ import { afterEach } from "vitest";
 import { identityOf, type ObjectIdentity, partitionOf } from "../../src/identity.js";
 import type { SubscribeRequest, Subscription } from "../../src/realtime/contract.js";
 import { appIn } from "../../src/simulation/app-in.js";
-import { SimulatedFleet, type StartOptions } from "../../src/simulation/simulated-fleet.js";
+import { SimulatedFleet, type SimulatedFleetOptions, type StartOptions } from "../../src/simulation/simulated-fleet.js";
 import type { PlainValue } from "../../src/values.js";
 import { uuidv7 } from "../../src/world/world.js";
 import { RecordingSink } from "../realtime/support.js";
@@ -23,8 +23,10 @@ export async function startFleet(
   nodes: number,
   settings: Readonly<Record<string, number>> = {},
   first: StartOptions = {},
+  options: Partial<SimulatedFleetOptions> = {},
 ): Promise<SimulatedFleet> {
   const fleet = new SimulatedFleet({
+    ...options,
     apps: [app],
     settings: { NODE_TTL_MS: 1_000, NODE_TTL_MARGIN_MS: 100, ...settings },
   });

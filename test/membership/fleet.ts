@@ -136,6 +136,7 @@ export class Process {
           fleet.sayDead(record.session);
         },
         changed: () => say("changed"),
+        told: () => {},
         lapsed: () => say("lapsed"),
         joined: ({ session }) => {
           this.sessions.add(session);

@@ -120,6 +120,42 @@ describe("a release", () => {
   });
 });
 
+describe("an object that a newer release has migrated", () => {
+  const patient = { settings: { RELEASE_POLL_MS: 3_600_000 } };
+
+  it("is not touched by a node with an older one, which looks for the newer at once", async () => {
+    const virtual = await started(patient);
+    const other = await virtual.sibling();
+    await deploy(virtual, note(1, FIRST));
+    await virtual.call("Note/a", "add", "one");
+    await deploy(other, note(2, FIRST, SECOND));
+    expect(await other.call("Note/a", "add", "two")).toBe(2);
+    expect(await served(virtual)).toEqual([{ app: APP, source: "release", release: 1 }]);
+    const refused = virtual.call("Note/b", "add", "x");
+    expect(await refused).toBe(1);
+    // It still believes that the object is its own, and hears at its first write that it was overtaken.
+    await virtual.call("Note/a", "add", "lost").catch(() => {});
+    await expect(virtual.call("Note/a", "add", "three")).rejects.toMatchObject({
+      code: "release_behind",
+      retryable: true,
+      details: { release: 1, applied: 2, declared: 1 },
+    });
+    await virtual.time.advance(200);
+    expect(await virtual.call("Note/a", "add", "four")).toBe(2);
+    const { rows } = await virtual.time.until(
+      virtual.node.sql(virtual.identity("Note/a"), "SELECT text FROM notes ORDER BY rowid", []),
+    );
+    expect(rows).toEqual([["one"], ["two"], ["four"]]);
+  });
+
+  it("is served as it is by the files of a folder, as their author may want", async () => {
+    const virtual = await started({ ...patient, followsReleases: [], classes: { Note: note(0, FIRST, SECOND).text } });
+    await virtual.call("Note/a", "add", "one");
+    await virtual.reload({ Note: note(1, FIRST).text });
+    expect(await virtual.call("Note/a", "add", "two")).toBe(1);
+  });
+});
+
 function slow(release: number): string {
   return `local Slow = class "Slow"
 function Slow:ask(key) return { ${release}, Note(key):add("x") } end

@@ -110,7 +110,12 @@ describe("a door with tokens", () => {
   });
 });
 
-const BODIES: Readonly<Record<string, string>> = { sql: '{"statement":"select 1"}', quarantine: '{"method":"say"}' };
+const BODIES: Readonly<Record<string, string>> = {
+  sql: '{"statement":"select 1"}',
+  quarantine: '{"method":"say"}',
+  releases: '{"files":[],"by":"ada"}',
+  rollback: '{"by":"ada"}',
+};
 
 describe("each route asks for its right", () => {
   const object = "default/Echo/lot-1";
@@ -125,11 +130,14 @@ describe("each route asks for its right", () => {
     ["GET", "/v1/admin/status", ["operator"]],
     ["GET", "/v1/admin/classes", ["operator"]],
     ["GET", "/v1/admin/quarantine", ["operator"]],
+    ["GET", "/v1/admin/releases/default", ["operator"]],
+    ["POST", "/v1/admin/releases/default", ["operator"]],
+    ["POST", "/v1/admin/rollback/default", ["operator"]],
     ["POST", `/v1/admin/quarantine/${object}`, ["operator"]],
   ] as const;
 
   it.each(routes)("%s %s", async (method, path, allowed) => {
-    const body = path.includes(`/${object}`) && method === "POST" ? BODIES[path.split("/")[3] ?? ""] : undefined;
+    const body = method === "POST" ? BODIES[path.split("/")[3] ?? ""] : undefined;
     for (const name of ["ada", "reader", "operator"]) {
       const { status } = await ask(open.port, method, path, body, as(name));
       expect([name, status]).toEqual([name, allowed.some((one) => one === name) ? 200 : 403]);

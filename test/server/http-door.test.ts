@@ -431,10 +431,13 @@ describe("the operator's routes", () => {
     const reply = await ask(open.port, "GET", "/readyz");
     expect([reply.status, reply.json.reason]).toEqual([503, "the node is starting"]);
     open.node.ready = true;
-    const part = { node: "n1", session: "s", address: "ws://127.0.0.1:1", nodes: 3 };
+    const part = { node: "n1", session: "s", address: "ws://127.0.0.1:1", nodes: 3, isLeaving: false };
     open.node.fleetStatus = { ...part, valid: false, whyInvalid: "no renewal was known to land in time" };
     const fenced = await ask(open.port, "GET", "/readyz");
     expect([fenced.status, fenced.json.reason]).toEqual([503, expect.stringMatching(/^node_fenced: .*no renewal/)]);
+    open.node.fleetStatus = { ...part, valid: true, isLeaving: true };
+    const leaving = await ask(open.port, "GET", "/readyz");
+    expect([leaving.status, leaving.json.reason]).toEqual([503, "the node gives its objects to the others"]);
     open.node.fleetStatus = { ...part, valid: true };
     expect((await ask(open.port, "GET", "/readyz")).status).toBe(200);
     expect((await ask(open.port, "GET", "/healthz")).status).toBe(200);

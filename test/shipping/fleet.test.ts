@@ -24,14 +24,14 @@ class Start {
     return JSON.parse(Buffer.from(this.bucket.contents.get(FLEET_KEY)?.bytes ?? []).toString("utf8"));
   }
 
-  alone(): Promise<JoinedFleet> {
-    return this.time.until(joinFleet({ bucket: this.bucket, world: this.#world(this.#seed++) }));
+  alone(delayShards = 16): Promise<JoinedFleet> {
+    return this.time.until(joinFleet({ bucket: this.bucket, world: this.#world(this.#seed++), delayShards }));
   }
 
   /** One of several. */
   joining(overrides: Record<string, number> = {}): Promise<JoinedFleet> {
     const settings = resolveSettings(overrides);
-    return joinFleet({ bucket: this.bucket, world: this.#world(this.#seed++), settings });
+    return joinFleet({ bucket: this.bucket, world: this.#world(this.#seed++), settings, delayShards: 16 });
   }
 
   join(overrides: Record<string, number> = {}): Promise<JoinedFleet> {
@@ -106,6 +106,17 @@ describe("a fleet's record", () => {
     }
   });
 
+  it("has as many delay shards as the node that wanted most, and says how many there were before", async () => {
+    const start = await started();
+    await start.write(OLD);
+    expect(await start.alone()).toMatchObject({ delayShards: [16] });
+    expect(await start.alone(32)).toMatchObject({ delayShards: [16, 32] });
+    expect(await start.alone(8)).toMatchObject({ delayShards: [16, 32] });
+    expect(await start.alone(48)).toMatchObject({ delayShards: [16, 32, 48] });
+    expect(start.read()).toMatchObject({ delayShards: 48, delayShardsBefore: [16, 32] });
+    expect((await (await started()).alone(4)).delayShards).toEqual([4]);
+  });
+
   it("refuses a node of other numbers, and is refused when it is none", async () => {
     const start = await started();
     await start.write({ ...OLD, partitions: 128 });
@@ -122,6 +133,6 @@ describe("a fleet's record", () => {
     start.bucket.faults.failNext(1, { kind: "lost_answer" }, CHANGING_OPERATIONS);
     await expect(start.join()).rejects.toMatchObject({ code: "bucket_failed" });
     const { fleet } = start.read();
-    expect(await start.join()).toEqual({ fleet });
+    expect(await start.join()).toMatchObject({ fleet });
   });
 });

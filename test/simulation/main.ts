@@ -21,6 +21,8 @@ interface Flags {
   readonly workload?: Workload;
   readonly objects?: number;
   readonly watchers?: number;
+  readonly deployers?: number;
+  readonly faults: boolean;
   readonly replicas?: number;
   readonly doers?: number;
   readonly first?: boolean;
@@ -35,6 +37,8 @@ const program = new Command("sim")
   .option("--objects <n>", "objects; default by seed", whole)
   .option("--workload <name>", `${WORKLOADS.join(", ")}; default by seed`)
   .option("--watchers <n>", "who watch lists; default by seed", whole)
+  .option("--deployers <n>", "who deploy releases; default by seed", whole)
+  .option("--no-faults", "nothing goes wrong")
   .option("--replicas <percent>", "reads that a copy may answer; default by seed", whole)
   .option("--doers <n>", "who set timers and send messages; default by seed", whole)
   .option("--first", "as the first simulations were")
@@ -54,6 +58,8 @@ for (let seed = from; seed <= to; seed++) {
       ...(flags.workload !== undefined && { workload: flags.workload }),
       ...(flags.objects !== undefined && { objects: flags.objects }),
       ...(flags.watchers !== undefined && { watchers: flags.watchers }),
+      ...(flags.deployers !== undefined && { deployers: flags.deployers }),
+      ...(!flags.faults && { faults: {} }),
       ...(flags.replicas !== undefined && { replicaShare: flags.replicas / 100 }),
       ...(flags.doers !== undefined && { doers: flags.doers }),
     },

@@ -43,6 +43,8 @@ export interface Plan {
   /** Objects that set timers, send messages and get commands; the last so many of them are destroyed now and then. */
   readonly doers: number;
   readonly endingDoers: number;
+  /** Who deploy and roll back releases while all others call. */
+  readonly deployers: number;
   /** Of virtual time, in which things go wrong. */
   readonly stormMs: number;
   /** Kinds without a weight do not happen. */
@@ -81,6 +83,8 @@ const SETTINGS = {
   OBJECT_IDLE_MS: 2_000,
   CALL_TIMEOUT_MS: 4_000,
   DRAIN_MS: 2_000,
+  RELEASE_POLL_MS: 1_000,
+  RELEASES_KEPT: 1_000,
   HEALTH_INTERVAL_MS: 0,
   JOURNAL_FILE_BYTES: 65_536,
   OBJECT_FLIGHT_BYTES_MAX: 1_048_576,
@@ -116,6 +120,7 @@ const UNVARIED = {
   watchers: 0,
   doers: 0,
   endingDoers: 0,
+  deployers: 0,
   stormMs: 12_000,
   faults: FIRST_FAULTS,
   strikeMs: 1_500,
@@ -184,7 +189,8 @@ function drawVariety(random: SeededRandom, { workload }: Size): Partial<Plan> {
   };
   const replicaShare = pick(0, 0.5, 1);
   const copies = chance(0.3) && { REPLICA_COPIES_MAX: pick(1, 2) };
-  return { ...variety, replicaShare, settings: { ...variety.settings, ...copies } };
+  const deployers = pick(0, 0, 0, 1, 3);
+  return { ...variety, replicaShare, deployers, settings: { ...variety.settings, ...copies } };
 }
 
 /** A few kinds, each more often: what needs the same thing twice is rare where everything happens (Groce and others, 2012). */

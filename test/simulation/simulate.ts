@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import path from "node:path";
 import type { AppSource } from "../../src/app-source.js";
+import { objectOfId, partitionOf } from "../../src/identity.js";
 import { appIn } from "../../src/simulation/app-in.js";
 import { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
@@ -15,6 +16,7 @@ import { checkEvents } from "./check-events.js";
 import { checkList } from "./check-list.js";
 import { checkCounter, checkRegister } from "./check-register.js";
 import { SimulatedClient } from "./client.js";
+import { Deploys, firstApp } from "./deploys.js";
 import { DiskLosses } from "./disk-losses.js";
 import { Doers } from "./doers.js";
 import { History, type Operation } from "./history.js";
@@ -39,6 +41,8 @@ export type Check =
   | "history"
   /** Somebody does not answer in calm. */
   | "stuck"
+  /** In calm an object lives on another node than the one that all prefer for it. */
+  | "placed"
   /** An error that says that a promise was broken. */
   | "error"
   /** Two lives of nodes landed writes in one epoch, or a write was released that had not landed. */
@@ -54,6 +58,8 @@ export type Check =
   | "messages"
   /** A directory's row is not what its object is. */
   | "directory"
+  /** A node does not serve the release that it should, or one wrote where a newer one had been. */
+  | "release"
   /** It came to no end. */
   | "end";
 
@@ -80,6 +86,9 @@ export interface SimulationResult {
 }
 
 const CALM_MS = 5_000;
+/** Until every object lives at its home: the longest pause after one that did not go, and a ttl. */
+const PLACED_MS = 12_000;
+const PLACED_LOOK_MS = 500;
 /** For what was under way when the last node had stopped to come to its end. */
 const REST_MS = 5_000;
 
@@ -119,7 +128,7 @@ class Simulation {
     );
     this.#fleet = new SimulatedFleet({
       seed,
-      apps: [app],
+      ...(this.#plan.deployers > 0 ? { apps: [firstApp(app)], followsReleases: [app.app] } : { apps: [app] }),
       settings: this.#plan.settings,
       atomicBucket: this.#plan.atomicBucket,
       observer: (node) => this.#landings.observer(node),
@@ -160,19 +169,39 @@ class Simulation {
     const watchers = this.#newWatchers();
     const doers = this.#newDoers();
     if (doers !== undefined) working.push(doers.work(untilMs));
+    const deploys = this.#newDeploys();
+    const deploying = deploys?.run(untilMs);
     await this.#nemesis.run(untilMs);
     watchers?.stay();
     this.#tell("calm");
     await this.#nemesis.heal();
     await Promise.all(working);
+    await deploying;
     await sleep(this.#world, CALM_MS);
     const undone = (await doers?.end(this.#nemesis.wallClocks)) ?? [];
     const stuck = await this.#lastReadings();
+    const misplaced = (await this.#misplacedInTheEnd()).map((what) => violation("placed", what));
+    const misserved = ((await deploys?.end()) ?? []).map((what) => violation("release", what));
     const missed = ((await watchers?.end(this.#lastValues)) ?? []).map((what) => violation("events", what));
-    const violations = [...stuck, ...this.#checkHistory(), ...this.#landings.faults, ...missed, ...undone];
+    const broken = [...stuck, ...misplaced, ...this.#checkHistory(), ...this.#landings.faults, ...missed];
+    const violations = [...broken, ...undone, ...misserved];
     // What comes after rests on the calm: it would only say the same once more.
     if (violations.length > 0) return violations;
     return [...(await this.#stopAll()), ...(await this.#checkBucket())];
+  }
+
+  #newDeploys(): Deploys | undefined {
+    const { deployers, faults } = this.#plan;
+    if (deployers === 0) return undefined;
+    return new Deploys({
+      fleet: this.#fleet,
+      world: this.#world,
+      random: new SeededRandom(this.#seed * 307 + 11),
+      base: app as AppSource,
+      deployers,
+      isQuiet: Object.keys(faults).length === 0,
+      tell: (what) => this.#tell(what),
+    });
   }
 
   #newWatchers(): Watchers | undefined {
@@ -211,6 +240,25 @@ class Simulation {
       this.#tell(`client ${client} ${object} ${JSON.stringify(operation)} ${JSON.stringify(ended)}`);
       await sleep(this.#world, random.below(random.fraction() < 0.2 ? 600 : 60));
     }
+  }
+
+  /** Objects that live elsewhere than at their home however long one waits. */
+  async #misplacedInTheEnd(): Promise<readonly string[]> {
+    for (let waitedMs = 0; ; waitedMs += PLACED_LOOK_MS) {
+      const misplaced = this.#misplaced();
+      if (misplaced.length === 0 || waitedMs >= PLACED_MS) return misplaced;
+      await sleep(this.#world, PLACED_LOOK_MS);
+    }
+  }
+
+  #misplaced(): string[] {
+    return this.#objects.flatMap((name) => {
+      const object = objectOfId(`default/${name}`);
+      return [...this.#fleet.nodes.values()].flatMap(({ name: holder, node }) => {
+        const [home] = node.fleet.ring.homesOf(partitionOf(object.id));
+        return home === holder || !node.local.holds(object) ? [] : [`${name} lives on ${holder}, its home is ${home}`];
+      });
+    });
   }
 
   readonly #lastValues = new Map<string, unknown>();

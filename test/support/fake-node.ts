@@ -10,6 +10,8 @@ import type {
   CallRequest,
   ClassInfo,
   DirectoryStatus,
+  Drained,
+  DrainRequest,
   ExportedDatabase,
   FindRequest,
   FleetStatus,
@@ -23,6 +25,7 @@ import type {
   QuarantineEntry,
   Restoration,
   Restored,
+  RingInfo,
   UnitInfo,
   UnitRequest,
   UnitResponse,
@@ -119,6 +122,18 @@ export class FakeNode implements NodeApi {
       outbox: 0,
       events: { count: 0, last: 0 },
     };
+  }
+
+  readonly drains: DrainRequest[] = [];
+
+  async ring(object?: ObjectIdentity): Promise<RingInfo> {
+    const partitions = [{ partition: 7, homes: ["n1", "n2"] }];
+    return object === undefined ? { partitions } : { partitions, object: object.id, owner: "n2" };
+  }
+
+  async drain(request: DrainRequest): Promise<Drained> {
+    this.drains.push(request);
+    return { node: request.node ?? "n1", left: 0 };
   }
 
   async recover(object: ObjectIdentity): Promise<{ object: string; seq: number }> {

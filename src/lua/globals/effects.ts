@@ -2,7 +2,7 @@
 import { checkMethodName } from "../../identity.js";
 import { nearest } from "../../nearest.js";
 import type { PlainObject } from "../../values.js";
-import type { MissedPolicy, TimerPlan } from "../contract.js";
+import type { MessageRequest, MissedPolicy, TimerPlan } from "../contract.js";
 import type { LuaFunction, LuaState, Table, TString, TValue } from "../fengari/types.js";
 import type { Machine } from "../invocation.js";
 import { argument, isNumber, isString, isTable, latin1 } from "../runtime.js";
@@ -76,17 +76,18 @@ export class Effects {
   }
 
   #send(L: LuaState): number {
-    const usage = "send(Class(key), { delay =, id = })";
+    const usage = "send(Class(key), { delay =, id =, outcome =, outcome_event = })";
     const { runtime } = this.machine;
     const target = argument(L, 1);
     const reference = isTable(target) ? (target.value as Table).host : null;
     if (!(reference instanceof Reference)) {
       throw runtime.fail(L, `${usage}: argument 1 must be a reference, as Auction("lot-42") makes one`);
     }
-    const options = this.#arguments.options(L, 2, usage, ["delay", "id"]);
+    const options = this.#arguments.options(L, 2, usage, ["delay", "id", "outcome", "outcome_event"]);
     const delay = options.get("delay");
     const delayMs = delay === undefined ? undefined : this.#arguments.durationMs(L, delay, usage);
     const id = this.#arguments.optionText(L, options, "id", usage);
+    const outcome = this.#outcome(L, options, usage);
     return this.#pendingCall(L, "message", usage, (inner, method) => {
       if (method.startsWith("_")) throw runtime.fail(inner, `'${method}' is private to ${reference.className}`);
       checkMethodName(method);
@@ -97,9 +98,20 @@ export class Effects {
         args: this.#arguments.rest(inner, 2),
         ...(delayMs !== undefined && { delayMs }),
         ...(id !== undefined && { id }),
+        ...(outcome !== undefined && { outcome }),
       });
       return 0;
     });
+  }
+
+  #outcome(L: LuaState, options: ReadonlyMap<string, TValue>, usage: string): MessageRequest["outcome"] {
+    const method = this.#arguments.optionText(L, options, "outcome", usage);
+    const event = this.#arguments.optionText(L, options, "outcome_event", usage);
+    if (method !== undefined && event !== undefined) {
+      return this.machine.runtime.fail(L, `${usage}: the outcome is told to a method or by an event, not both`);
+    }
+    if (method !== undefined) return { method };
+    return event === undefined ? undefined : { event };
   }
 
   #cron(L: LuaState): number {

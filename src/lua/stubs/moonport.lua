@@ -125,6 +125,8 @@ function emit(event, data) end
 ---@class moonport.SendOptions
 ---@field delay? moonport.Duration
 ---@field id? string sending twice with one id delivers once
+---@field outcome? string method of the sender that is told what became of it
+---@field outcome_event? string event that the sender emits when it is known what became of it
 
 ---A call not made yet: name the method and its arguments with a colon.
 ---@class moonport.PendingCall

@@ -50,7 +50,7 @@ export class GrowingFile {
     for (const page of segment.pages) images.set(page.pgno, this.#imageOf(page, name));
     const missing = this.#missingPage(images, segment.finalPages);
     if (missing !== undefined) throw corrupt(object, `${name} grows the database without giving page ${missing}`);
-    for (const [pgno, image] of images) file.write(image, (pgno - 1) * segment.pageSize);
+    for (const run of runsOf(images)) file.write(run.bytes, (run.pgno - 1) * segment.pageSize);
     ledger.apply(images, segment.finalPages);
     const identity = ledger.identity();
     if (identity !== segment.identityAfter) {
@@ -98,4 +98,28 @@ export class GrowingFile {
 
 function corrupt(object: string, why: string): MoonportError {
   return MoonportError.of("object_corrupt", `the history of ${object} is damaged: ${why}`, { object });
+}
+
+/** Pages that are written in one go. */
+const RUN_PAGES_MAX = 64;
+
+/** Pages that follow one another, joined. */
+function* runsOf(
+  images: ReadonlyMap<number, Uint8Array>,
+): Generator<{ readonly pgno: number; readonly bytes: Uint8Array }> {
+  let pgno = 0;
+  let run: Uint8Array[] = [];
+  for (const [next, image] of images) {
+    if (run.length > 0 && (next !== pgno + run.length || run.length === RUN_PAGES_MAX)) {
+      yield { pgno, bytes: joined(run) };
+      run = [];
+    }
+    if (run.length === 0) pgno = next;
+    run.push(image);
+  }
+  if (run.length > 0) yield { pgno, bytes: joined(run) };
+}
+
+function joined(run: readonly Uint8Array[]): Uint8Array {
+  return run.length === 1 ? (run[0] as Uint8Array) : Buffer.concat(run);
 }

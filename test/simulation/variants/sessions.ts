@@ -58,6 +58,9 @@ function alwaysValid(fleet: FleetView): FleetView {
       return fleet.session;
     },
     isValid: () => true,
+    get isLeavingToOthers() {
+      return fleet.isLeavingToOthers;
+    },
     standing: (session) => fleet.standing(session),
     nodeOf: (session) => fleet.nodeOf(session),
     replicasFor: (object) => fleet.replicasFor(object),

@@ -1,0 +1,230 @@
+/** The rows of the table "What a crash loses" (docs/testing.md), and those of what is obliged to: each by its fault points. */
+import type { FaultPoint } from "../../src/world/fault-point.js";
+import { drillObject } from "./drill-node.js";
+import { eventually } from "./fleet.js";
+import type { CallKind } from "./model.js";
+import { DrillBroken } from "./model.js";
+import {
+  afterTakeover,
+  assertKept,
+  isThere,
+  type Promised,
+  type Row,
+  type Scene,
+  type Trial,
+  targetsOweNothing,
+  untilHit,
+  WAYS,
+  type Way,
+  warmTarget,
+  wayOf,
+} from "./trial.js";
+
+interface CallRow extends Promised {
+  readonly kind?: CallKind;
+  /** Which of the calls "tell" stands for. */
+  readonly method?: "tell" | "tell_later";
+  /** Who may come to the point: the owner of the target, or whichever node has the shard in question. */
+  readonly armed?: "owner" | "all";
+  /** Of what the point tells, given the target's key. */
+  readonly detail?: (key: string) => string;
+}
+
+const OF_OBJECT = (key: string): string => `^default/Drill/${key}$`;
+const IN_BUCKET = (key: string): string => `/${key}/e`;
+const ANY = (): string => ".";
+
+/** A call of a target has its owner, or a shard's, end at the point. */
+function callRow(name: string, point: FaultPoint, isShort: boolean, row: CallRow): Row {
+  const { kind = "add", method, armed = "owner", detail = OF_OBJECT } = row;
+  return {
+    name,
+    isShort,
+    run: async (scene, index) => {
+      const { fleet, load } = scene;
+      const { key, owner } = await warmTarget(scene, index);
+      const way = WAYS[index % WAYS.length] as Way;
+      const planned = load.plan(key, kind);
+      const call = kind === "tell" ? telling(scene, planned, index, method ?? "tell") : planned;
+      const { node, hasId } = wayOf(scene, owner, way);
+      const nodes = armed === "owner" ? [owner] : fleet.up;
+      await fleet.arm({ point, detail: detail(key), skip: 0 }, nodes);
+      const [heard] = await Promise.all([load.once(node, call, hasId), untilHit(nodes, point)]);
+      const stands = await afterTakeover(scene, () => isThere(scene, call));
+      const trial: Trial = { way, heard, after: stands ? "there" : "not there" };
+      assertKept(way, call, trial, row);
+      if (hasId) await load.settle(call);
+      await targetsOweNothing(scene);
+      return trial;
+    },
+  };
+}
+
+/** A message from one target to the next. */
+function telling(
+  scene: Scene,
+  call: ReturnType<Scene["load"]["plan"]>,
+  index: number,
+  method: "tell" | "tell_later",
+): typeof call {
+  const to = scene.targets[(index + 1) % scene.targets.length] as string;
+  return { ...call, method, args: method === "tell" ? [call.id, to] : [call.id, to, 100] };
+}
+
+/** Calls follow each other until the owner ends at a point on the way of its compactions: none of them is affected. */
+function compactionRow(name: string, point: FaultPoint, isShort: boolean, detail: (key: string) => string): Row {
+  return {
+    name,
+    isShort,
+    times: 2,
+    run: async (scene, index) => {
+      const { fleet, load } = scene;
+      const { key, owner } = await warmTarget(scene, index);
+      await fleet.arm({ point, detail: detail(key), skip: 0 }, [owner]);
+      let answered = 0;
+      let isHit = false;
+      const hit = untilHit([owner], point).finally(() => {
+        isHit = true;
+      });
+      while (!isHit) {
+        const call = load.plan(key, "add");
+        await load.settle(call);
+        answered++;
+        // The bucket has it before the next: each is a segment of its own.
+        if (owner.isUp) await owner.client.history(drillObject(key)).catch(() => {});
+      }
+      await hit;
+      const lines = await afterTakeover(scene, () => fleet.lines(key));
+      if (lines.length < answered) throw new DrillBroken(`${answered} were answered, ${lines.length} are there`);
+      return { way: "other, id", heard: "answered", after: "there" };
+    },
+  };
+}
+
+/** The owner is told to stop, and killed in the middle of handing over what it has. */
+function handoffRow(name: string, point: FaultPoint, isShort: boolean): Row {
+  return {
+    name,
+    isShort,
+    times: 2,
+    run: async (scene, index) => {
+      const { fleet } = scene;
+      const { key, owner } = await warmTarget(scene, index);
+      await fleet.arm({ point, detail: "^default/Drill/", skip: 0 }, [owner]);
+      owner.signal("SIGTERM");
+      await untilHit([owner], point);
+      await afterTakeover(scene, () => fleet.lines(key));
+      return { way: "load", heard: "answered", after: "there" };
+    },
+  };
+}
+
+/** An operator restores an object as it was; the node ends on the way. It is as before or as restored, and can be restored again. */
+function restoreRow(name: string, point: FaultPoint, isShort: boolean): Row {
+  return {
+    name,
+    isShort,
+    times: 2,
+    run: async (scene, index) => {
+      const { fleet } = scene;
+      const key = `restored-${point}-${index}`;
+      const [before, after] = [2, 3];
+      let seq = 0;
+      for (let n = 1; n <= after; n++) {
+        const reply = await eventually("a line is written", async () => {
+          return fleet.up[0]?.call(key, "add", [`${n}`, 1], `${key}-${n}`);
+        });
+        if (n === before) seq = reply.seq ?? 0;
+      }
+      const owner = await fleet.ownerOf(key);
+      await fleet.arm({ point, detail: OF_OBJECT(key), skip: 0 }, [owner]);
+      const restore = async (): Promise<boolean> => {
+        const node = fleet.up[0];
+        return (await node?.client.restore(drillObject(key), { at: { seq } })) !== undefined;
+      };
+      const heard = restore().then(
+        () => "answered",
+        (error: { code?: string }) => error.code ?? "?",
+      );
+      await untilHit([owner], point);
+      const there = (await afterTakeover(scene, () => fleet.lines(key))).length;
+      if (there !== before && there !== after) throw new DrillBroken(`${key} has ${there} lines`);
+      await eventually(`${key} is restored`, restore);
+      if ((await fleet.lines(key)).length !== before) throw new DrillBroken(`${key} was restored and is not as it was`);
+      return { way: "operator", heard: await heard, after: there === before ? "restored" : "as before" };
+    },
+  };
+}
+
+/** The owner is killed, and then whoever is about to take its object over. */
+function claimRow(name: string, point: FaultPoint, isShort: boolean): Row {
+  return {
+    name,
+    isShort,
+    times: 2,
+    run: async (scene, index) => {
+      const { fleet, load } = scene;
+      const { key, owner } = await warmTarget(scene, index);
+      const call = load.plan(key, "add");
+      await load.settle(call);
+      const others = fleet.up.filter((node) => node !== owner);
+      await fleet.arm({ point, detail: OF_OBJECT(key), skip: 0 }, others);
+      await owner.kill();
+      await untilHit(others, point);
+      if (!(await afterTakeover({ ...scene, isHurried: true }, () => isThere(scene, call))))
+        throw new DrillBroken(`${call.id} was answered and is lost`);
+      return { way: "other, id", heard: "answered", after: "there" };
+    },
+  };
+}
+
+const DOUBT = { hears: "doubt" } as const;
+
+/** In the order of the table. */
+export const TABLE: readonly Row[] = [
+  callRow("while the call waits in the mailbox", "call.waits", true, { ...DOUBT, after: "not there" }),
+  callRow("inside the method", "method.writes", true, { ...DOUBT, after: "not there" }),
+  callRow("after COMMIT, before the flight left", "burst.committed", true, { ...DOUBT, after: "not there" }),
+  callRow("flight at fewer than W journals", "flight.acknowledged", true, { ...DOUBT, after: "either" }),
+  callRow("W journals acknowledged, reply not sent", "flight.released", true, { ...DOUBT, after: "there" }),
+  callRow("reply sent, bucket not yet written", "leg.begins", true, { hears: "success", after: "there" }),
+  callRow("segment written, manifest not", "leg.bodyWritten", true, {
+    hears: "success",
+    after: "there",
+    detail: IN_BUCKET,
+  }),
+  callRow("manifest written, the owner does not know", "leg.landed", false, { hears: "success", after: "there" }),
+  compactionRow("during compaction: snapshot written", "leg.bodyWritten", false, (key) => `/${key}/e.*\\.snap$`),
+  compactionRow("during collection: nothing deleted", "collection.begins", false, OF_OBJECT),
+  compactionRow("during collection: part deleted", "collection.deleted", true, OF_OBJECT),
+  handoffRow("during handoff: landed, not released", "handover.landed", true),
+  handoffRow("during handoff: released", "handover.released", false),
+  claimRow("during takeover: epoch raised", "claim.raised", true),
+  claimRow("during takeover: promises given", "claim.promised", false),
+  restoreRow("during restore: made", "restore.made", false),
+  restoreRow("during restore: claimed anew", "restore.claimed", true),
+  restoreRow("during restore: landed", "restore.landed", false),
+];
+
+const EITHER = { hears: "any", after: "either" } as const;
+const TIMER = { ...EITHER, kind: "arm" } as const;
+const MESSAGE = { ...EITHER, kind: "tell" } as const;
+const LATER = { ...MESSAGE, method: "tell_later", armed: "all" } as const;
+const COMMAND_OF = (key: string): string => `^default/Drill/${key}#`;
+
+/** What a call obliges to: timers, messages, directory rows. */
+export const OBLIGATIONS: readonly Row[] = [
+  callRow("timer: committed, not listed", "owing.adds", true, TIMER),
+  callRow("timer: listed, not landed", "owing.listed", false, TIMER),
+  callRow("timer: landed, not registered", "wake.registers", true, TIMER),
+  callRow("timer: registered", "wake.registered", false, TIMER),
+  callRow("timer: fired, its shard does not know", "wake.ran", true, { ...TIMER, armed: "all" }),
+  callRow("message: committed, not listed", "owing.adds", false, MESSAGE),
+  callRow("message: landed, not sent", "message.sends", true, MESSAGE),
+  callRow("message: arrived, still in its outbox", "message.sent", true, MESSAGE),
+  callRow("delayed message: registered, not delivered", "delivery.begun", false, { ...LATER, detail: COMMAND_OF }),
+  callRow("delayed message: delivered, no outcome noted", "delivery.done", true, { ...LATER, detail: COMMAND_OF }),
+  callRow("delayed message: outcome noted", "delivery.noted", false, { ...LATER, detail: ANY }),
+  callRow("directory: row landed, not told", "rows.tell", true, { ...EITHER, armed: "all", detail: ANY }),
+  callRow("directory: row told", "rows.told", false, { ...EITHER, armed: "all", detail: ANY }),
+];

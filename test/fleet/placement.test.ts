@@ -1,0 +1,123 @@
+/** Where objects come to live when nodes join and go, while they are called all the time. */
+import { expect, it } from "vitest";
+import { identityOf, type ObjectIdentity, partitionOf } from "../../src/identity.js";
+import type { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
+import { call, startFleet, until } from "./watching.js";
+
+const OBJECTS = [..."abcdefgh"].map((key) => identityOf("default", "Counter", key));
+
+/** Objects that live on another node than the ring wants. */
+function misplaced(fleet: SimulatedFleet, objects: readonly ObjectIdentity[] = OBJECTS): readonly string[] {
+  const { ring } = fleet.node("n0").node.fleet;
+  return objects
+    .filter((object) => {
+      const [home = ""] = ring.homesOf(partitionOf(object.id));
+      return [...fleet.nodes].some(([name, { node }]) => name !== home && node.local.holds(object));
+    })
+    .map(({ id }) => id);
+}
+
+/** Asks for every object through `through` again and again, a few milliseconds after each answer, until it is told to end. */
+function asked(fleet: SimulatedFleet, through: string): { end(): Promise<void> } {
+  let isOver = false;
+  const { node } = fleet.node(through);
+  const asking = OBJECTS.map(async (object: ObjectIdentity) => {
+    while (!isOver) {
+      await node.inspect(object);
+      await new Promise<void>((resolve) => void fleet.time.after(3, resolve));
+    }
+  });
+  return {
+    end: async () => {
+      isOver = true;
+      await fleet.time.until(Promise.all(asking));
+    },
+  };
+}
+
+it.each([1, 2])("objects that are asked for all the time go to the node that joined (seed %i)", async (seed) => {
+  const fleet = await startFleet(1, {}, {}, { seed });
+  for (const object of OBJECTS) await call(fleet, "n0", object, "add", [1]);
+  const callers = asked(fleet, "n0");
+  await fleet.start("n1");
+  await until(fleet, () => fleet.node("n0").node.fleet.members.length === 2);
+  await fleet.time.advance(3_000);
+  await callers.end();
+  expect(misplaced(fleet)).toEqual([]);
+});
+
+it("an object that is claimed while another node joins goes to it when all have seen that", async () => {
+  // A claim takes two requests: those that are begun shortly before n0 sees n1 are done after it.
+  const fleet = await startFleet(1, { NODE_TTL_MS: 3_000 }, {}, { bucketLatencyMs: { min: 150, max: 150 } });
+  const { node } = fleet.node("n0");
+  const objects: ObjectIdentity[] = [];
+  const calls: Promise<unknown>[] = [];
+  const joining = fleet.add("n1").start();
+  await until(fleet, () => {
+    const object = identityOf("default", "Counter", `early-${objects.length}`);
+    objects.push(object);
+    calls.push(node.call({ object, method: "add", args: [1], caller: { kind: "client" }, callId: object.id }));
+    return node.fleet.members.length === 2;
+  });
+  await fleet.time.until(joining);
+  await fleet.time.until(Promise.all(calls));
+  await fleet.time.advance(5_000);
+  expect(misplaced(fleet, objects)).toEqual([]);
+});
+
+it("a node that is drained gives all its objects away and takes none, until that is undone", async () => {
+  const fleet = await startFleet(3);
+  for (const object of OBJECTS) await call(fleet, "n0", object, "add", [1]);
+  const callers = asked(fleet, "n1");
+  const { node } = fleet.node("n0");
+  expect(await fleet.time.until(node.drain({ node: "n1" }))).toEqual({ node: "n1", left: 0 });
+  await fleet.time.advance(3_000);
+  expect(OBJECTS.filter((object) => fleet.node("n1").node.local.holds(object))).toEqual([]);
+  expect(misplaced(fleet)).toEqual([]);
+  expect((await fleet.node("n1").node.status()).fleet).toMatchObject({ isLeaving: true, nodes: 3 });
+  await fleet.time.until(node.drain({ node: "n1", undo: true }));
+  await fleet.time.advance(3_000);
+  await callers.end();
+  expect(OBJECTS.filter((object) => fleet.node("n1").node.local.holds(object))).not.toEqual([]);
+  expect(misplaced(fleet)).toEqual([]);
+});
+
+it("while its node stops, what is asked of an object through that node is answered", async () => {
+  const fleet = await startFleet(3);
+  for (const object of OBJECTS) await call(fleet, "n0", object, "add", [1]);
+  const callers = asked(fleet, "n1");
+  const { node } = fleet.node("n1");
+  await fleet.time.until(node.leave());
+  expect(OBJECTS.filter((object) => node.local.holds(object))).toEqual([]);
+  await fleet.time.advance(3_000);
+  await callers.end();
+  await fleet.time.until(fleet.node("n1").stop());
+  for (const object of OBJECTS) expect(await call(fleet, "n0", object, "value")).toBe(1);
+});
+
+it("an operator is told why a node cannot be drained", async () => {
+  const fleet = await startFleet(1);
+  const { node } = fleet.node("n0");
+  await expect(node.drain({})).rejects.toMatchObject({
+    code: "bad_option",
+    message: expect.stringMatching(/nobody is there/),
+  });
+  await expect(node.drain({ node: "n7" })).rejects.toMatchObject({
+    code: "bad_option",
+    message: expect.stringMatching(/called n7/),
+  });
+});
+
+it("the ring tells of each partition's nodes in order, and who owns an object, without claiming it", async () => {
+  const fleet = await startFleet(3);
+  const [object] = OBJECTS as [ObjectIdentity];
+  const { node } = fleet.node("n0");
+  const { partitions } = await node.ring();
+  expect(new Set(partitions.map(({ homes }) => [...homes].sort().join()))).toEqual(new Set(["n0,n1,n2"]));
+  expect(partitions).toHaveLength(256);
+  const before = await fleet.time.until(node.ring(object));
+  expect(before).toEqual({ object: object.id, partitions: [partitions[partitionOf(object.id)]] });
+  await call(fleet, "n0", object, "add", [1]);
+  const [home] = before.partitions[0]?.homes ?? [];
+  expect(await fleet.time.until(node.ring(object))).toEqual({ ...before, owner: home });
+});

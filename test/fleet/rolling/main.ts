@@ -1,0 +1,22 @@
+/** `npm run rolling`: how long callers wait while each node of a loaded fleet is restarted. */
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { ledgerApp } from "../../drill/ledger-app.js";
+import { rollingRestart } from "./rolling-restart.js";
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), "moonport-rolling-"));
+const load = { objects: 48, lanesPerClient: 4, callsBetween: 400 };
+const { waitsMs, stopsMs, exits, faults } = await rollingRestart({ cwd: ledgerApp(folder), settings: [], ...load });
+fs.rmSync(folder, { recursive: true, force: true });
+
+const sorted = [...waitsMs].sort((left, right) => left - right);
+const at = (share: number): string =>
+  `${Math.round(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0)} ms`;
+const calls = `${sorted.length} calls over ${load.objects} objects, three nodes restarted`;
+console.log(`${calls}: p50 ${at(0.5)}, p99 ${at(0.99)}, p99.9 ${at(0.999)}, longest ${at(1)}`);
+console.log(
+  `each stopped within ${stopsMs.map((ms) => `${Math.round(ms)} ms`).join(", ")}, exit codes ${exits.join(", ")}`,
+);
+for (const fault of faults) console.log(fault);
+process.exitCode = faults.length === 0 && exits.every((code) => code === 0) ? 0 : 1;

@@ -1,0 +1,4 @@
+import { findsOut } from "./found-out.js";
+import { RELEASES } from "./variants/releases.js";
+
+findsOut(RELEASES);
