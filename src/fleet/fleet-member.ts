@@ -283,6 +283,7 @@ export class FleetMember implements JoinedFleet {
       rankOf: (partition) => this.#rankOf(partition),
       isValid: () => this.isValid(),
       takenOver: (object) => hooks.takenOver(object),
+      misplaced: () => this.#handover?.begin(),
     });
     this.#takeover.begin();
     this.#handover = new Handover({

@@ -1,6 +1,7 @@
 /**
- * Requests for promises to one peer's journal: those of one turn travel as one message, so that a node that takes over
- * thousands of objects asks each journal a few times, and the journal syncs its disk as often.
+ * Requests for promises to one peer's journal: those of one turn travel as one message, and what comes while two are on their
+ * way makes the next one, so that a node that takes over thousands of objects asks each journal a few times, and the journal
+ * syncs its disk as often.
  *
  * Only the way is shared. Each answer names the object that it is about, and counts for the request that asked about that one;
  * what a journal could not answer fails alone, and what it has left out, because the tails before it were large, is asked
@@ -15,6 +16,7 @@ import { fromWire, toWire, type WiredPromise } from "./wired-promise.js";
 
 /** Requests in one message. */
 const REQUESTS_MAX = 1_024;
+const UNDER_WAY_MAX = 2;
 
 /** Field by field in a row, as there are thousands. */
 export type PromisesBody = readonly (readonly [object: string, epoch: number, journal: string])[];
@@ -45,6 +47,8 @@ export interface PromiseBatchesParts {
 export class PromiseBatches {
   readonly #parts: PromiseBatchesParts;
   #waiting: Asked[] = [];
+  #underWay = 0;
+  #isPlanned = false;
   #knowsBatches = true;
 
   constructor(parts: PromiseBatchesParts) {
@@ -55,16 +59,19 @@ export class PromiseBatches {
     if (!this.#knowsBatches) return this.#parts.sendOne(object, request);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ object, request, resolve, reject });
-      if (this.#waiting.length === 1) this.#parts.world.timers.soon(() => this.#flush());
+      this.#plan();
     });
   }
 
-  #flush(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (let from = 0; from < waiting.length; from += REQUESTS_MAX) {
-      void this.#ask(waiting.slice(from, from + REQUESTS_MAX));
-    }
+  #plan(): void {
+    if (this.#isPlanned || this.#waiting.length === 0 || this.#underWay >= UNDER_WAY_MAX) return;
+    this.#isPlanned = true;
+    this.#parts.world.timers.soon(() => {
+      this.#isPlanned = false;
+      this.#underWay++;
+      void this.#ask(this.#waiting.splice(0, REQUESTS_MAX));
+      this.#plan();
+    });
   }
 
   async #ask(batch: readonly Asked[]): Promise<void> {
@@ -73,6 +80,9 @@ export class PromiseBatches {
       answers = await this.#parts.send(batch.map(({ object, request }) => [object, request.epoch, request.journal]));
     } catch (thrown) {
       return this.#failed(batch, asMoonportError(thrown));
+    } finally {
+      this.#underWay--;
+      this.#plan();
     }
     for (const [index, asked] of batch.entries()) {
       const answer = answers[index];

@@ -35,6 +35,8 @@ export interface TakeoverParts {
   readonly isValid: () => boolean;
   /** Writes of it that only journals held are this node's now: it takes up what it owes. */
   readonly takenOver: (object: ObjectIdentity) => Promise<void>;
+  /** Something that was claimed is to live elsewhere: the ring has changed since, or who is preferred for it did nothing. */
+  readonly misplaced: () => void;
 }
 
 interface Orphan {
@@ -140,6 +142,12 @@ export class Takeover {
     };
     const atOnce = isBucketEmbedded ? settings.TAKEOVER_BATCH : settings.TAKEOVER_CONCURRENCY;
     await Promise.all(Array.from({ length: Math.min(atOnce, orphans.length) }, worker));
+    if (this.#goesOn && orphans.some((orphan) => this.#isMisplaced(orphan))) this.#parts.misplaced();
+  }
+
+  #isMisplaced({ object }: Orphan): boolean {
+    const { claims, rankOf } = this.#parts;
+    return rankOf(partitionOf(object)) !== 0 && claims.held(objectOfId(object)) !== undefined;
   }
 
   get #goesOn(): boolean {

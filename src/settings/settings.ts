@@ -541,7 +541,7 @@ export const SETTINGS = {
     100_000,
     0,
     10_000_000,
-    "Objects of a dead session without writes of which the embedded bucket lacks anything that a node claims before they are called.",
+    "Objects of a dead session that a node claims before they are called although the embedded bucket has all of them.",
   ),
   LINK_REQUEST_MS: wait(5_000, 10, 600_000, "How long a node waits for another node's answer."),
   LINK_CONNECT_MS: wait(2_000, 10, 600_000, "How long a link to another node may take to be made."),

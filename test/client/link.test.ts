@@ -56,6 +56,39 @@ describe("the connection of a client", () => {
     expect(client.state).toMatchObject({ kind: "waiting", error: { code: "node_unreachable" } });
   });
 
+  it("goes to the next address at once when one is lost, and pauses when all have been tried", async () => {
+    node.manner = "refuse";
+    const client = node.clientOf(["ws://a.test", "ws://b.test"], { reconnectDelayMs: 1_000 });
+    await node.time.advance(100);
+    expect(node.connections.map(({ url }) => new URL(url).host)).toEqual(["a.test", "b.test"]);
+    expect(client.state).toMatchObject({ kind: "waiting" });
+  });
+
+  it("goes to another node as soon as its own is about to stop, with the calls under way", async () => {
+    const client = node.clientOf(["ws://a.test", "ws://b.test"]);
+    await node.time.settle();
+    const call = client.object("Counter", "a").call("increment");
+    const [{ callId } = { callId: "" }] = node.connection.of("call");
+    await node.connection.say({ type: "leaving", nodes: [] });
+    await node.time.advance(1);
+    expect(new URL(node.connection.url).host).toBe("b.test");
+    const [again] = node.connection.of("call");
+    expect(again).toMatchObject({ method: "increment", callId });
+    await node.connection.say({ type: "reply", id: again?.id ?? 0, value: 1 });
+    expect(await call).toBe(1);
+  });
+
+  it("takes the addresses that a node names when it is to learn any, and stays otherwise", async () => {
+    const nodes = ["http://b.test:7071", "no address"];
+    const settled = await node.connected();
+    await node.connection.say({ type: "leaving", nodes });
+    expect([settled.state.kind, node.connections.length]).toEqual(["open", 1]);
+    await node.connected({ learnNodes: true });
+    await node.connection.say({ type: "leaving", nodes });
+    await node.time.advance(1);
+    expect(node.connection.url).toBe("ws://b.test:7071/v1/socket");
+  });
+
   it("starts from short pauses again after one that was of use", async () => {
     node.manner = "refuse";
     const client = await node.connected();

@@ -385,6 +385,18 @@ describe("the operator's routes", () => {
     expect((await ask(open.port, "GET", "/v1/admin/nodes")).json).toEqual({ nodes: open.node.fleet });
   });
 
+  it("show the ring, and drain a node", async () => {
+    expect((await ask(open.port, "GET", "/v1/admin/ring")).json).toEqual({ partitions: [expect.anything()] });
+    const place = (await ask(open.port, "GET", `/v1/admin/ring/${object}`)).json;
+    expect(place).toMatchObject({ owner: "n2", partitions: [{ homes: ["n1", "n2"] }] });
+    expect((await ask(open.port, "POST", "/v1/admin/drain")).json).toEqual({ node: "n1", left: 0 });
+    expect((await ask(open.port, "POST", "/v1/admin/drain", '{"node":"n2","undo":true}')).json.node).toBe("n2");
+    expect(open.node.drains).toEqual([{}, { node: "n2", undo: true }]);
+    for (const body of ['{"node":7}', '{"nodes":"n2"}', "[]", '{"undo":"yes"}']) {
+      expect(await codeOf(ask(open.port, "POST", "/v1/admin/drain", body))).toBe("bad_request");
+    }
+  });
+
   it("takes for a state of the past a seq or a time and nothing else", async () => {
     const restore = `/v1/admin/restore/${object}`;
     const fork = `/v1/admin/fork/${object}`;

@@ -70,6 +70,7 @@ export class Nemesis {
     await Promise.all(this.#stopping);
     for (const { world } of fleet.nodes.values()) world.wallOffsetMs = this.#wallMaxMs;
     await Promise.all([...fleet.nodes.values()].map((node) => this.#bringUp(node)));
+    for (const node of fleet.nodes.values()) if (node.node.fleet.isLeaving) this.#drain(node, true);
   }
 
   async #bringUp(node: SimulatedNode): Promise<void> {
@@ -171,6 +172,9 @@ export class Nemesis {
         if (!node.isUp) return;
         this.#stop(node);
         return this.#later(random.below(3_000), () => this.#start(node));
+      case "drain":
+        this.#drain(node);
+        return this.#later(random.below(4_000), () => this.#drain(node, true));
     }
   }
 
@@ -178,6 +182,14 @@ export class Nemesis {
     world.wallOffsetMs += byMs;
     this.#wallMaxMs = Math.max(this.#wallMaxMs, world.wallOffsetMs);
     this.#wallMinMs = Math.min(this.#wallMinMs, world.wallOffsetMs);
+  }
+
+  /** An operator has it give its objects away, or take some again. */
+  #drain(node: SimulatedNode, undo = false): void {
+    if (!node.isUp) return;
+    const ended = (what: string) => (): void => this.#parts.tell(`${node.name} ${what}`);
+    const asking = node.ask((api) => api.drain({ undo }));
+    void asking.then(ended(undo ? "takes objects" : "is drained"), ended("is not drained"));
   }
 
   #stop(node: SimulatedNode): void {

@@ -28,6 +28,7 @@ export const FAULT_WEIGHTS = {
   bucket_slow: 2,
   disk_lost: 2,
   clock_leap: 4,
+  drain: 1,
 } as const;
 export type FaultKind = keyof typeof FAULT_WEIGHTS;
 export const FAULT_KINDS = Object.keys(FAULT_WEIGHTS) as FaultKind[];
@@ -94,7 +95,7 @@ const SETTINGS = {
 
 /** No clocks leap where clients read: an answer that no journal vouches for leans on clocks (E4). */
 const { clock_leap: CLOCK_LEAP, ...SANE_FAULTS } = FAULT_WEIGHTS;
-const { bucket_slow: _, disk_lost: __, ...FIRST_FAULTS } = SANE_FAULTS;
+const { bucket_slow: _, disk_lost: __, drain: ___, ...FIRST_FAULTS } = SANE_FAULTS;
 
 const WATCH_SETTINGS = {
   // So that no watcher has to hear of a gap, whatever the wall clock does.

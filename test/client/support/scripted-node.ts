@@ -32,7 +32,12 @@ export class ScriptedNode {
   }
 
   client(options: ConnectOptions = {}): MoonportClient {
-    return new MoonportClient("ws://node.test:7070", options, this.#platform);
+    return this.clientOf(["ws://node.test:7070"], options);
+  }
+
+  /** Of several nodes, all of which this one plays. */
+  clientOf(urls: readonly string[], options: ConnectOptions = {}): MoonportClient {
+    return new MoonportClient(urls, options, this.#platform);
   }
 
   /** A client that is connected already. */

@@ -5,16 +5,21 @@ import type { Position, ReplicaCopyParts } from "../../../src/object/replica-cop
 import { replacing } from "./replacing.js";
 import { only, type Variant } from "./variant.js";
 
-/** Many read, through whatever node; who owns what changes hands. */
+/**
+ * Many read, through whatever node; all three journals must have a write, and any one answers for it: what a slow one has not
+ * acknowledged yet is lost when the next owner does not wait for the others.
+ */
 const READERS = {
   nodes: 3,
   workload: "register",
-  objects: 2,
+  objects: 1,
   clients: 8,
+  stormMs: 8_000,
   readShare: 0.6,
   replicaShare: 1,
   strikeMs: 500,
-  ...only({ crash: 3, crash_between_steps: 3, slow_link: 4, cut_one_way: 3, pause: 2 }),
+  settings: { OBJECT_QUORUM: 3, FLIGHT_HEDGE_MS: 3_000, COVER_MS: 3_000 },
+  ...only({ crash: 4, crash_between_steps: 3, slow_link: 5, cut_one_way: 3, partition: 3 }),
 } as const;
 
 type Entries = ReplicaCopyParts["entries"];

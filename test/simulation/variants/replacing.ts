@@ -13,6 +13,7 @@ export interface Modules {
   "delay/owed-sessions": typeof import("../../../src/delay/owed-sessions.js");
   "delay/shard-tables": typeof import("../../../src/delay/shard-tables.js");
   "directory/publisher": typeof import("../../../src/directory/publisher.js");
+  "fleet/handover": typeof import("../../../src/fleet/handover.js");
   "journal/batch": typeof import("../../../src/journal/batch.js");
   "journal/read-back": typeof import("../../../src/journal/read-back.js");
   "lua/lua-file": typeof import("../../../src/lua/lua-file.js");
@@ -21,6 +22,7 @@ export interface Modules {
   "object/due-time": typeof import("../../../src/object/due-time.js");
   "object/migrate-object": typeof import("../../../src/object/migrate-object.js");
   "object/replica-copy": typeof import("../../../src/object/replica-copy.js");
+  "object/objects": typeof import("../../../src/object/objects.js");
   "object/resident-object": typeof import("../../../src/object/resident-object.js");
   "object/work": typeof import("../../../src/object/work.js");
   "realtime/feeds": typeof import("../../../src/realtime/feeds.js");

@@ -1,0 +1,132 @@
+/** Promises asked of one journal: what travels together is answered and counted each for itself. */
+import { describe, expect, it } from "vitest";
+import { EntryRun } from "../../src/cluster/entry-run.js";
+import type { JournalEntry, PromiseAnswer } from "../../src/cluster/journal-rules.js";
+import { MoonportError } from "../../src/errors.js";
+import {
+  answerPromises,
+  PromiseBatches,
+  type PromisesAnswer,
+  type PromisesBody,
+} from "../../src/fleet/promise-batches.js";
+import type { JournalPort, Payload } from "../../src/journal/contract.js";
+import { VirtualTime } from "../../src/testing/virtual-time.js";
+
+const JOURNAL = "j1";
+
+function promised(epoch: number, payload?: Payload): PromiseAnswer<Payload> {
+  const entries: EntryRun<JournalEntry<Payload>> =
+    payload === undefined ? EntryRun.of() : EntryRun.of({ afterSeq: 0, toSeq: 1, payload });
+  const tail = { tailEpoch: 1, base: 0, have: entries.length, entries };
+  return { kind: "promised", journal: JOURNAL, epoch, tail };
+}
+
+const answering: JournalPort["promise"] = async (_, { epoch }) => promised(epoch);
+
+class Stage {
+  readonly time = new VirtualTime();
+  readonly sent: PromisesBody[] = [];
+  readonly sentAlone: string[] = [];
+  readonly batches: PromiseBatches;
+
+  constructor(answer: (body: PromisesBody) => Promise<PromisesAnswer>) {
+    this.batches = new PromiseBatches({
+      world: { timers: this.time },
+      send: (body) => {
+        this.sent.push(body);
+        return answer(body);
+      },
+      sendOne: (object, request) => {
+        this.sentAlone.push(object);
+        return answering(object, request);
+      },
+    });
+  }
+
+  ask(...objects: readonly string[]): Promise<PromiseSettledResult<PromiseAnswer<Payload>>[]> {
+    const asked = objects.map((object, index) => this.batches.promise(object, { epoch: index + 1, journal: JOURNAL }));
+    return this.time.until(Promise.allSettled(asked));
+  }
+}
+
+function journalOf(promise: JournalPort["promise"], tailBytes: (object: string) => number = () => 0) {
+  return { promise, tailBytes };
+}
+
+describe("promises that are asked for in one turn", () => {
+  it("travel as one message, and each request gets the answer about its object", async () => {
+    const stage = new Stage((body) => answerPromises(journalOf(answering), body, 100));
+    const answers = await stage.ask("x", "y", "z");
+    expect(stage.sent).toEqual([
+      [
+        ["x", 1, JOURNAL],
+        ["y", 2, JOURNAL],
+        ["z", 3, JOURNAL],
+      ],
+    ]);
+    expect(answers).toMatchObject([1, 2, 3].map((epoch) => ({ value: { kind: "promised", epoch } })));
+  });
+
+  it("are not counted for an object that the answer does not name", async () => {
+    const stage = new Stage(async (body) => body.map(() => ["x", { kind: "other_journal", journal: "j2", epoch: 1 }]));
+    const answers = await stage.ask("x", "y");
+    expect(answers).toMatchObject([{ status: "fulfilled" }, { status: "rejected", reason: { code: "internal" } }]);
+  });
+
+  it("fail one by one where the journal fails for one", async () => {
+    const failing: JournalPort["promise"] = async (object, request) => {
+      if (object === "y") throw MoonportError.of("bucket_failed", "its record cannot be read");
+      return answering(object, request);
+    };
+    const stage = new Stage((body) => answerPromises(journalOf(failing), body, 100));
+    expect(await stage.ask("x", "y", "z")).toMatchObject([
+      { status: "fulfilled" },
+      { status: "rejected", reason: { code: "bucket_failed", message: "its record cannot be read" } },
+      { status: "fulfilled" },
+    ]);
+  });
+
+  it("fail all where the message does", async () => {
+    const stage = new Stage(() => Promise.reject(MoonportError.of("node_unreachable", "it is gone")));
+    expect(await stage.ask("x", "y")).toMatchObject([
+      { reason: { code: "node_unreachable" } },
+      { reason: { code: "node_unreachable" } },
+    ]);
+  });
+
+  it("come in several answers where the tails are large, a tail of any size in one of its own", async () => {
+    const journal = journalOf(answering, (object) => (object === "huge" ? 1_000 : 60));
+    const stage = new Stage((body) => answerPromises(journal, body, 100));
+    const answers = await stage.ask("a", "huge", "b", "c");
+    expect(answers.every(({ status }) => status === "fulfilled")).toBe(true);
+    expect(stage.sent.map((body) => body.map(([object]) => object))).toEqual([
+      ["a", "huge", "b", "c"],
+      ["huge", "b", "c"],
+      ["b", "c"],
+      ["c"],
+    ]);
+  });
+
+  it("are asked for one by one of a release that knows no batches", async () => {
+    const stage = new Stage(() => Promise.reject(MoonportError.of("bad_request", "it does not know that")));
+    expect(await stage.ask("x", "y")).toMatchObject([{ status: "fulfilled" }, { status: "fulfilled" }]);
+    await stage.ask("z");
+    expect(stage.sent).toHaveLength(1);
+    expect(stage.sentAlone).toEqual(["x", "y", "z"]);
+  });
+
+  it("bring the tail along", async () => {
+    const payload = new Uint8Array([1, 2, 3]);
+    const stage = new Stage((body) =>
+      answerPromises(
+        journalOf(async (_, { epoch }) => promised(epoch, payload)),
+        body,
+        100,
+      ),
+    );
+    const [answer] = await stage.ask("x");
+    const value = answer?.status === "fulfilled" ? answer.value : undefined;
+    const tail = value?.kind === "promised" ? [...value.tail.entries] : [];
+    expect(tail).toEqual([{ afterSeq: 0, toSeq: 1, payload }]);
+  });
+});

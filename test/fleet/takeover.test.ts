@@ -1,0 +1,141 @@
+/** A node dies: whoever is to have its objects claims them, as soon as it is known to be dead and before anybody calls. */
+import path from "node:path";
+import { describe, expect, it, onTestFinished, test } from "vitest";
+import { identityOf, type ObjectIdentity, partitionOf } from "../../src/identity.js";
+import { appIn } from "../../src/simulation/app-in.js";
+import { SimulatedFleet, type SimulatedFleetOptions } from "../../src/simulation/simulated-fleet.js";
+import type { PlainValue } from "../../src/values.js";
+
+const CLASSES = path.join(import.meta.dirname, "..", "simulation", "app");
+const TTL_MS = 1_000;
+const MARGIN_MS = 100;
+/** From the death until the last claim: seen, read, claimed. Far less than a ttl more. */
+const SOON_MS = TTL_MS + MARGIN_MS + 400;
+const OBJECTS = 24;
+
+async function threeNodes(options: Partial<SimulatedFleetOptions> = {}): Promise<SimulatedFleet> {
+  const fleet = new SimulatedFleet({
+    apps: [appIn(CLASSES)],
+    // As the embedded bucket: what came together is answered together.
+    bucketLatencyMs: { min: 1, max: 1 },
+    ...options,
+    settings: {
+      NODE_TTL_MS: TTL_MS,
+      NODE_TTL_MARGIN_MS: MARGIN_MS,
+      COVER_MS: 300,
+      LINK_HEARTBEAT_MS: 50,
+      CALL_TIMEOUT_MS: 5_000,
+      ...options.settings,
+    },
+  });
+  onTestFinished(() => fleet.close());
+  for (const name of ["a", "b", "c"]) await fleet.start(name);
+  await fleet.time.advance(1_000);
+  return fleet;
+}
+
+async function call(fleet: SimulatedFleet, node: string, object: ObjectIdentity, ...called: [string, ...PlainValue[]]) {
+  const [method, ...args] = called;
+  const request = { object, method, args, caller: { kind: "client" as const } };
+  return (await fleet.time.until(fleet.node(node).call(request))).value;
+}
+
+/** Objects whose home the node is, each written once. */
+async function written(fleet: SimulatedFleet, node: string, prefix: string): Promise<ObjectIdentity[]> {
+  const objects: ObjectIdentity[] = [];
+  for (let number = 0; objects.length < OBJECTS; number++) {
+    const object = identityOf("default", "Register", `${prefix}-${number}`);
+    if (fleet.node(node).node.fleet.homeOf(partitionOf(object.id)) === node) objects.push(object);
+  }
+  for (const [number, object] of objects.entries()) await call(fleet, node, object, "write", number);
+  return objects;
+}
+
+function held(fleet: SimulatedFleet, nodes: readonly string[], objects: readonly ObjectIdentity[]): number {
+  return objects.filter((object) => nodes.some((name) => fleet.node(name).node.local.holds(object))).length;
+}
+
+/** Counts what journals are asked for promises from now on, in messages and in objects. */
+function countPromises(fleet: SimulatedFleet, nodes: readonly string[]): { messages: number } {
+  const counts = { messages: 0 };
+  for (const name of nodes) {
+    const { links } = fleet.node(name).node.fleet;
+    const request = links.request.bind(links);
+    links.request = (to, kind, body, options) => {
+      if (kind.startsWith("journal.promise")) counts.messages++;
+      return request(to, kind, body, options);
+    };
+  }
+  return counts;
+}
+
+describe("what a dead node owned", () => {
+  it("is claimed by its next homes as soon as it is known to be dead, whether or not the bucket has all of it", async () => {
+    const fleet = await threeNodes({ atomicBucket: true });
+    const rested = await written(fleet, "a", "rested");
+    await fleet.time.advance(2_000);
+    const fresh = await written(fleet, "a", "fresh");
+    const objects = [...rested, ...fresh];
+    const promises = countPromises(fleet, ["b", "c"]);
+    fleet.node("a").crash();
+    await fleet.time.advance(SOON_MS);
+    expect(held(fleet, ["b", "c"], objects)).toBe(objects.length);
+    for (const name of ["b", "c"]) {
+      const { fleet: member, local } = fleet.node(name).node;
+      for (const object of objects) {
+        expect(local.holds(object)).toBe(member.homeOf(partitionOf(object.id)) === name);
+      }
+    }
+    // Each of two survivors asks the other and, in vain, the dead one: some messages each, not some for each object.
+    expect(promises.messages).toBeLessThan(objects.length / 2);
+    for (const [number, object] of objects.entries()) {
+      expect(await call(fleet, "b", object, "value")).toBe(number % OBJECTS);
+    }
+  });
+
+  it("waits for a call, where each claim costs money and the bucket has all of it", async () => {
+    const fleet = await threeNodes({ atomicBucket: false });
+    const rested = await written(fleet, "a", "rested");
+    await fleet.time.advance(2_000);
+    const fresh = await written(fleet, "a", "fresh");
+    const uncovered = fresh.slice(-8);
+    fleet.node("a").crash();
+    await fleet.time.advance(SOON_MS + 300);
+    expect(held(fleet, ["b", "c"], rested)).toBe(0);
+    expect(held(fleet, ["b", "c"], uncovered)).toBe(uncovered.length);
+  });
+
+  it("waits for a call beyond TAKEOVER_AHEAD_MAX of each node", async () => {
+    const fleet = await threeNodes({ atomicBucket: true, settings: { TAKEOVER_AHEAD_MAX: 0 } });
+    const rested = await written(fleet, "a", "rested");
+    await fleet.time.advance(2_000);
+    fleet.node("a").crash();
+    await fleet.time.advance(SOON_MS);
+    expect(held(fleet, ["b", "c"], rested)).toBe(0);
+  });
+
+  it("stays where it is when a living node has it by then", async () => {
+    const fleet = await threeNodes({ atomicBucket: true });
+    const objects = await written(fleet, "a", "moved");
+    await fleet.time.advance(1_000);
+    await fleet.start("d");
+    await fleet.time.advance(2_000);
+    const atD = objects.filter((object) => fleet.node("d").node.fleet.homeOf(partitionOf(object.id)) === "d");
+    for (const object of atD) await call(fleet, "d", object, "value");
+    expect(held(fleet, ["d"], atD)).toBe(atD.length);
+    fleet.node("a").crash();
+    await fleet.time.advance(SOON_MS);
+    expect(held(fleet, ["d"], atD)).toBe(atD.length);
+    expect(held(fleet, ["b", "c"], atD)).toBe(0);
+  });
+});
+
+test("a link that breaks is reason enough to look for a death, though nobody has asked for anything", async () => {
+  const fleet = await threeNodes({ atomicBucket: true });
+  await written(fleet, "a", "k");
+  // Past the last write and what follows from it.
+  await fleet.time.advance(3_000);
+  fleet.node("a").crash();
+  await fleet.time.advance(TTL_MS + MARGIN_MS + 100);
+  for (const name of ["b", "c"]) expect(fleet.node(name).node.fleet.members.map(({ node }) => node)).not.toContain("a");
+});

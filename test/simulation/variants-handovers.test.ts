@@ -1,0 +1,4 @@
+import { findsOut } from "./found-out.js";
+import { HANDOVERS } from "./variants/handovers.js";
+
+findsOut(HANDOVERS);
