@@ -103,7 +103,7 @@ export class DrillFleet {
   async start(): Promise<void> {
     await Promise.all(this.nodes.filter(({ isUp }) => !isUp).map((node) => node.start()));
     await eventually("all nodes are live", async () => {
-      const seen = await Promise.all(this.up.map(({ client }) => client.nodes()));
+      const seen = await Promise.all(this.up.map(async (node) => node.client.nodes()));
       return seen.every((nodes) => nodes.filter(({ standing }) => standing === "live").length === this.nodes.length);
     });
   }

@@ -1,4 +1,5 @@
 /** What the drill has found, as a table. */
+import { MoonportError } from "../../src/errors.js";
 import { DrillBroken } from "./model.js";
 import type { Trial } from "./trial.js";
 
@@ -29,7 +30,7 @@ export class Report {
       await run((trial) => void line.trials.push(trial));
     } catch (error) {
       line.broken = error as Error;
-      if (!(error instanceof DrillBroken)) throw error;
+      if (!(error instanceof DrillBroken || error instanceof MoonportError)) throw error;
     } finally {
       line.ms = performance.now() - begunMs;
       console.log(`${verdictOf(line)}  ${name}  (${(line.ms / 1_000).toFixed(1)} s)`);

@@ -29,7 +29,7 @@ function Kept:add(id, body)
 end
 
 function Kept:arm(id, delay_ms)
-  schedule.after(delay_ms, { name = id }):_fire(id)
+  schedule.after(delay_ms / 1000, { name = id }):_fire(id)
   schedule.cron("0 7 * * *", { name = "morning", tz = "Europe/Berlin", missed = "skip" }):_fire("morning")
   return append("arm", id)
 end
@@ -39,7 +39,7 @@ function Kept:_fire(id)
 end
 
 function Kept:tell(id, key, delay_ms)
-  send(Kept(key), { delay = delay_ms }):got(id)
+  send(Kept(key), { delay = delay_ms / 1000 }):got(id)
   return append("tell", id)
 end
 

@@ -27,7 +27,7 @@ end
 
 -- A timer of the object's own; it fires once.
 function Drill:arm(id, delay_ms)
-  schedule.after(delay_ms):_fire(id)
+  schedule.after(delay_ms / 1000):_fire(id)
   return append("arm", id)
 end
 
@@ -42,7 +42,7 @@ function Drill:tell(id, key)
 end
 
 function Drill:tell_later(id, key, delay_ms)
-  send(Drill(key), { delay = delay_ms }):got(id, self.key)
+  send(Drill(key), { delay = delay_ms / 1000 }):got(id, self.key)
   return append("tell", id, key)
 end
 
