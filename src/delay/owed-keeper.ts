@@ -59,7 +59,7 @@ interface OwedWake {
   readonly isFound: boolean;
 }
 
-/** A wake time that a shard is known to have. */
+/** A wake time that a shard has, or is being told until it has it. */
 interface Registered {
   readonly epoch: number;
   readonly atMs: number;
@@ -244,10 +244,11 @@ export class OwedKeeper implements Obligations, RowDebts {
       const { wake } = owed;
       try {
         const { epoch, seq, atMs } = wake;
+        // Not after the answer: that may come behind the shard's next question, which gives this time up.
+        this.#note(id, wake);
         faultPoint("wake.registers", id);
         await scheduler.append(shards.shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
         faultPoint("wake.registered", id);
-        this.#note(id, wake);
         if (owed.wake === wake) owed.wake = undefined;
         failures = 0;
       } catch (thrown) {

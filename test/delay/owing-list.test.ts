@@ -141,6 +141,24 @@ describe("what an object owes", () => {
     expect(await listed()).not.toContain(alarm.id);
   });
 
+  it("tells its shard of a timer that is set after the shard woke it, though the answer of before comes later still", async () => {
+    const { time, keeper, answers } = await startKeeper();
+    const alarm = object("a");
+    const timer = { seq: 1, nextDueMs: 1_000, messagesThrough: 0, isToldToShard: false };
+    await time.until(keeper.listed(alarm, 1, { mark: timer, changesRow: false }) ?? Promise.resolve());
+    keeper.landed(alarm, 1, timer);
+    keeper.named(alarm);
+    await time.settle();
+    // The shard has taken it, and asks, before the answer is here; nothing is due any more when it is told so.
+    const woken = { epoch: 1, seq: 2, ran: 1, inMs: null, dueMs: null };
+    await time.until(keeper.waking(alarm, "asker", async () => woken));
+    answers[0]?.resolve([true]);
+    await time.settle();
+    keeper.landed(alarm, 1, { seq: 3, nextDueMs: 5_000, messagesThrough: 0, isToldToShard: false });
+    await time.settle();
+    expect(answers).toHaveLength(2);
+  });
+
   it("keeps it listed from before a row lands until its directory has it", async () => {
     const { time, keeper, listed, added } = await startKeeper();
     const alarm = object("a");
