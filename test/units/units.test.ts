@@ -363,9 +363,9 @@ describe("unit files", () => {
     expect(await problem(node.startUnit("odd"))).toMatchObject({ code: "unit_not_found" });
     const told = node.observations.map((one) => [one.kind, "name" in one ? one.name : "file" in one ? one.file : ""]);
     expect(told.filter(([kind]) => kind !== "unit_removed" && kind?.startsWith("unit"))).toEqual([
-      ["unit_loaded", "five"],
       ["unit_failed", "units/add.lua"],
       ["unit_failed", "units/fresh.lua"],
+      ["unit_loaded", "five"],
     ]);
     expect(told).toContainEqual(["unit_removed", "odd"]);
     const { classErrors } = await node.node.status();
