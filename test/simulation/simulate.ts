@@ -91,6 +91,7 @@ const PLACED_MS = 12_000;
 const PLACED_LOOK_MS = 500;
 /** For what was under way when the last node had stopped to come to its end. */
 const REST_MS = 5_000;
+const LOOKS_MAX = 20;
 
 /** Beside the sources, whether they run as they are or compiled. */
 const APP = path.join(import.meta.dirname.replace(/([/\\])dist([/\\]test)/, "$2"), "app");
@@ -300,11 +301,7 @@ class Simulation {
   /** Everybody goes in order: nothing is under way before, and nothing is left of them after. */
   async #stopAll(): Promise<Violation[]> {
     const { nodes, network } = this.#fleet;
-    const left: string[] = [];
-    for (const { name, node } of nodes.values()) {
-      const { underWay } = node.fleet.links;
-      if (underWay > 0) left.push(`${name} waits for ${underWay} answers of other nodes in calm`);
-    }
+    const left = await this.#unanswered();
     await Promise.all(
       [...nodes.values()].map(async (simulated) => {
         const { node, name } = simulated;
@@ -317,6 +314,18 @@ class Simulation {
     await sleep(this.#world, REST_MS);
     if (network.openChannels > 0) left.push(`${network.openChannels} connections outlive their nodes`);
     return left.map((what) => violation("leak", what));
+  }
+
+  /** A moment without any request under way comes soon: what a node tells others now and then is answered at once. */
+  async #unanswered(): Promise<string[]> {
+    for (let looks = 0; ; looks++) {
+      const waiting = [...this.#fleet.nodes.values()].flatMap(({ name, node }) => {
+        const { underWay } = node.fleet.links;
+        return underWay > 0 ? [`${name} waits for ${underWay} answers of other nodes in calm`] : [];
+      });
+      if (waiting.length === 0 || looks === LOOKS_MAX) return waiting;
+      await sleep(this.#world, REST_MS / LOOKS_MAX);
+    }
   }
 
   /** The bucket alone gives back what was read last. */
