@@ -217,6 +217,6 @@ describe("node.json", () => {
   ])("is passed over when it %s", async (_what, text) => {
     const cwd = temporaryFolder();
     write(cwd, text());
-    expect((await cli({ cwd }, "classes")).stderr).toContain("is not an app's folder");
+    expect((await cli({ cwd }, "classes")).stderr).toContain("there is nothing to serve");
   });
 });
