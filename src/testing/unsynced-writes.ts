@@ -94,7 +94,11 @@ export class UnsyncedWrites {
     const bytes = content();
     this.#names.push({
       folder: path.dirname(file),
-      undo: (root) => fs.writeFileSync(path.join(root, file), bytes),
+      undo: (root) => {
+        // Its folder may have been removed after it.
+        fs.mkdirSync(path.join(root, path.dirname(file)), { recursive: true });
+        fs.writeFileSync(path.join(root, file), bytes);
+      },
     });
   }
 
@@ -108,6 +112,7 @@ export class UnsyncedWrites {
       folder: path.dirname(to),
       undo: (root) => {
         if (!fs.existsSync(path.join(root, to))) return;
+        fs.mkdirSync(path.join(root, path.dirname(from)), { recursive: true });
         fs.renameSync(path.join(root, to), path.join(root, from));
         if (overwritten !== undefined) fs.writeFileSync(path.join(root, to), overwritten);
       },

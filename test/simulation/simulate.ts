@@ -154,6 +154,7 @@ class Simulation {
       for (const { check, what } of violations) this.#tell(`${check}: ${what}`);
       return this.#result(violations);
     } finally {
+      this.#isOver = true;
       this.#fleet.close();
     }
   }
@@ -263,6 +264,7 @@ class Simulation {
   }
 
   readonly #lastValues = new Map<string, unknown>();
+  #isOver = false;
 
   /** Nobody may be stuck: each object answers through each node, also where a copy may. */
   async #lastReadings(): Promise<Violation[]> {
@@ -404,6 +406,8 @@ class Simulation {
   }
 
   #tell(what: string): void {
+    // What went on after it came to no end.
+    if (this.#isOver) return;
     const line = `${this.#fleet.time.nowMs.toFixed(3)} ${what}`;
     this.#hash.update(line);
     this.#trace?.(line);
