@@ -785,7 +785,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   async #stop(): Promise<void> {
     const { world, settings, bucket } = this.#options;
     const untilMs = this.#nowMs() + settings.DRAIN_MS;
-    this.releasing.stop();
+    const following = this.releasing.stop();
     if ("leave" in this.#fleet) await this.leave();
     else await this.#restDelays();
     // Directories hear of what they have landed, and no more of what is asked from outside.
@@ -807,6 +807,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#probe.stop();
     this.#pastWalk.stop();
     if ("stop" in this.#fleet) await this.#fleet.stop();
+    await following;
     await bucket.stop();
     this.#engine.close();
     await this.#watchdog.stop();

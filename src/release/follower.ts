@@ -88,9 +88,11 @@ export class ReleaseFollower {
     this.#plan();
   }
 
-  stop(): void {
+  /** Resolves when it asks the bucket for nothing any more. */
+  async stop(): Promise<void> {
     this.#isStopped = true;
     this.#timer?.cancel();
+    await Promise.allSettled([this.#running, this.#next]);
   }
 
   /**
@@ -130,6 +132,7 @@ export class ReleaseFollower {
   }
 
   async #look(): Promise<void> {
+    if (this.#isStopped) return;
     const standing = await this.#parts.store.read(this.app);
     if (standing === undefined || this.#isStopped) return;
     const release = currentOf(standing.record);

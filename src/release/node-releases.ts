@@ -131,8 +131,9 @@ export class NodeReleases implements ReleaseApi {
     for (const follower of this.#followers.values()) follower.start();
   }
 
-  stop(): void {
-    for (const follower of this.#followers.values()) follower.stop();
+  /** Resolves when the bucket is asked for nothing any more. */
+  async stop(): Promise<void> {
+    await Promise.all([...this.#followers.values()].map((follower) => follower.stop()));
   }
 
   /** From now on others are asked and told, and are listened to. */
