@@ -6,11 +6,10 @@
  * never believed after a restart. Whoever brings it on sees to it that SQLite does not have it open meanwhile.
  */
 import { PAGE_BYTES } from "../store/object-database.js";
-import type { Folder } from "../world/folder.js";
 import { type World, yieldTurn } from "../world/world.js";
 import { assembleState, bodiesOf, type StateSource } from "./assemble-state.js";
 import { hasContent, type Manifest, ownershipOf } from "./manifest.js";
-import { removeLocalFile } from "./open-file.js";
+import { removeLocalFile, removeSideFiles } from "./open-file.js";
 import { segmentsOf } from "./wal/bundle.js";
 import { GrowingFile } from "./wal/growing-file.js";
 import { PageLedger } from "./wal/page-identity.js";
@@ -93,7 +92,7 @@ export class CopyFile {
 
   async #apply(world: Pick<World, "folder" | "timers">, segments: readonly Uint8Array[]): Promise<void> {
     // SQLite would replay them over what is written here.
-    removeSideFiles(world.folder, this.path);
+    removeSideFiles(world, this.path);
     const file = world.folder.open(this.path, "update");
     try {
       const parts = { file, path: this.path, object: this.#object, ledger: this.#ledger };
@@ -118,8 +117,4 @@ export class CopyFile {
     const { fromSeq, identityBefore } = decodeSegment(bytes);
     return fromSeq === this.#seq + 1 && identityBefore === this.#ledger.identity();
   }
-}
-
-function removeSideFiles(folder: Folder, path: string): void {
-  for (const suffix of ["-wal", "-shm", "-journal"]) folder.remove(`${path}${suffix}`);
 }

@@ -35,7 +35,13 @@ export async function bringToPosition(world: World, bucket: StateReader, claim: 
 
 /** The file and what SQLite leaves beside it. */
 export function removeLocalFile(world: Pick<World, "folder">, path: string): void {
-  for (const suffix of ["", "-wal", "-shm", "-journal"]) world.folder.remove(`${path}${suffix}`);
+  world.folder.remove(path);
+  removeSideFiles(world, path);
+}
+
+/** What SQLite would take for the newest writes of the file, whatever stands in it by now. */
+export function removeSideFiles(world: Pick<World, "folder">, path: string): void {
+  for (const suffix of ["-wal", "-shm", "-journal"]) world.folder.remove(`${path}${suffix}`);
 }
 
 /** Reads the whole file: a copy of any other position, or damaged anywhere, has another identity. */
