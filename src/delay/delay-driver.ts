@@ -3,6 +3,7 @@
  * by its home, at the start and whenever members change.
  */
 import { asMoonportError } from "../errors.js";
+import { OneAtATime } from "../world/one-at-a-time.js";
 import type { Timer } from "../world/world.js";
 import { ShardDriver, type ShardDriverParts } from "./shard-driver.js";
 
@@ -13,8 +14,7 @@ const LOOK_AGAIN_MS = 1_000;
 export class DelayDriver {
   readonly #parts: DelayDriverParts;
   readonly #drivers = new Map<number, ShardDriver>();
-  #looking: Promise<void> | undefined;
-  #lookAgain = false;
+  readonly #looking = new OneAtATime(() => this.#look());
   #timer: Timer | undefined;
   #isStopped = false;
 
@@ -24,11 +24,7 @@ export class DelayDriver {
 
   /** The node began to serve, or other members are there than before. */
   look = (): void => {
-    if (this.#isStopped) return;
-    this.#lookAgain = true;
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined;
-    });
+    if (!this.#isStopped) this.#looking.begin();
   };
 
   /** A call reached the shard on this node: it is served here, and something may be due in it. */
@@ -57,11 +53,9 @@ export class DelayDriver {
   }
 
   async #look(): Promise<void> {
-    while (this.#lookAgain && !this.#isStopped) {
-      this.#lookAgain = false;
-      const found = await Promise.all(this.#parts.shards.all.map((shard) => this.#awaken(shard)));
-      if (!found.every((isWell) => isWell)) this.#lookLater();
-    }
+    if (this.#isStopped) return;
+    const found = await Promise.all(this.#parts.shards.all.map((shard) => this.#awaken(shard)));
+    if (!found.every((isWell) => isWell)) this.#lookLater();
   }
 
   /** @returns false when it is to be tried again soon */

@@ -231,32 +231,34 @@ export class OwedKeeper implements Obligations, RowDebts {
     // While it is being woken the answer may say it all.
     if (owed.isTelling || owed.wake === undefined || this.#waking.has(owed.object.id)) return;
     owed.isTelling = true;
-    void this.#telling(owed).finally(() => {
-      owed.isTelling = false;
-      this.#settle(owed);
-    });
+    void this.#telling(owed).then(() => this.#settle(owed));
   }
 
   async #telling(owed: Owed): Promise<void> {
     const { world, scheduler, shards } = this.#parts;
     const { id } = owed.object;
-    for (let failures = 0; owed.wake !== undefined && this.#isKept(owed); ) {
-      const { wake } = owed;
-      try {
-        const { epoch, seq, atMs } = wake;
-        // Not after the answer: that may come behind the shard's next question, which gives this time up.
-        this.#note(id, wake);
-        faultPoint("wake.registers", id);
-        await scheduler.append(shards.shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
-        faultPoint("wake.registered", id);
-        if (owed.wake === wake) owed.wake = undefined;
-        failures = 0;
-      } catch (thrown) {
-        const error = asMoonportError(thrown);
-        if (this.#isStopped) return;
-        world.log.warn({ object: id, code: error.code }, `a wake time is not registered yet: ${error.message}`);
-        await sleep(world, this.#pauseMs(++failures));
+    try {
+      for (let failures = 0; owed.wake !== undefined && this.#isKept(owed); ) {
+        const { wake } = owed;
+        try {
+          const { epoch, seq, atMs } = wake;
+          // Not after the answer: that may come behind the shard's next question, which gives this time up.
+          this.#note(id, wake);
+          faultPoint("wake.registers", id);
+          await scheduler.append(shards.shardOf(id), { kind: "wake", object: id, epoch, seq, atMs });
+          faultPoint("wake.registered", id);
+          if (owed.wake === wake) owed.wake = undefined;
+          failures = 0;
+        } catch (thrown) {
+          const error = asMoonportError(thrown);
+          if (this.#isStopped) return;
+          world.log.warn({ object: id, code: error.code }, `a wake time is not registered yet: ${error.message}`);
+          await sleep(world, this.#pauseMs(++failures));
+        }
       }
+    } finally {
+      // In one step with the last look: what is owed from here on begins it again.
+      owed.isTelling = false;
     }
   }
 
@@ -273,43 +275,45 @@ export class OwedKeeper implements Obligations, RowDebts {
   #send(owed: Owed): void {
     if (owed.isSending) return;
     owed.isSending = true;
-    void this.#sending(owed).finally(() => {
-      owed.isSending = false;
-      this.#settle(owed);
-    });
+    void this.#sending(owed).then(() => this.#settle(owed));
   }
 
   async #sending(owed: Owed): Promise<void> {
     const { world, messages, sent } = this.#parts;
     const { object } = owed;
-    for (let failures = 0; owed.sendThrough > 0 && this.#isKept(owed); ) {
-      const through = owed.sendThrough;
-      try {
-        const ready = (await messages(object, MESSAGES_PAGE)).filter(({ number }) => number <= through);
-        if (ready.length === 0) {
-          if (owed.sendThrough === through) owed.sendThrough = 0;
-          continue;
+    try {
+      for (let failures = 0; owed.sendThrough > 0 && this.#isKept(owed); ) {
+        const through = owed.sendThrough;
+        try {
+          const ready = (await messages(object, MESSAGES_PAGE)).filter(({ number }) => number <= through);
+          if (ready.length === 0) {
+            if (owed.sendThrough === through) owed.sendThrough = 0;
+            continue;
+          }
+          faultPoint("message.sends", object.id);
+          await this.#sendAll(owed, ready);
+          faultPoint("message.sent", object.id);
+          await sent(
+            object,
+            ready.map(({ number }) => number),
+          );
+          owed.handled.clear();
+          failures = 0;
+        } catch (thrown) {
+          const error = asMoonportError(thrown);
+          if (this.#isStopped) return;
+          if (OVER_HERE.has(error.code)) return;
+          if (error.code === "moved") {
+            await this.#handOn(owed);
+            continue;
+          }
+          world.log.warn({ object: object.id, code: error.code }, `its messages wait: ${error.message}`);
+          await sleep(world, this.#pauseMs(++failures));
         }
-        faultPoint("message.sends", object.id);
-        await this.#sendAll(owed, ready);
-        faultPoint("message.sent", object.id);
-        await sent(
-          object,
-          ready.map(({ number }) => number),
-        );
-        owed.handled.clear();
-        failures = 0;
-      } catch (thrown) {
-        const error = asMoonportError(thrown);
-        if (this.#isStopped) return;
-        if (OVER_HERE.has(error.code)) return;
-        if (error.code === "moved") {
-          await this.#handOn(owed);
-          continue;
-        }
-        world.log.warn({ object: object.id, code: error.code }, `its messages wait: ${error.message}`);
-        await sleep(world, this.#pauseMs(++failures));
       }
+    } finally {
+      // In one step with the last look: what is owed from here on begins it again.
+      owed.isSending = false;
     }
   }
 

@@ -11,6 +11,7 @@ import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { OWING_PREFIX } from "../shipping/layout.js";
 import { backoffMs } from "../world/backoff.js";
+import { OneAtATime } from "../world/one-at-a-time.js";
 import { sleep, type Timer, type World } from "../world/world.js";
 import type { OwingList } from "./owing-list.js";
 
@@ -34,8 +35,9 @@ const PAUSE_MAX_MS = 10_000;
 
 export class OwedSessions {
   readonly #parts: OwedSessionsParts;
-  #running: Promise<void> | undefined;
-  #again = false;
+  readonly #looking = new OneAtATime(() => this.#run());
+  /** Whether the next look takes what other homes would have taken by then. */
+  #takesAll = false;
   #later: Timer | undefined;
   #failures = 0;
   #isStopped = false;
@@ -59,25 +61,23 @@ export class OwedSessions {
 
   #look(takesAll: boolean): void {
     if (this.#isStopped) return;
-    this.#again = true;
-    this.#running ??= this.#run(takesAll).finally(() => {
-      this.#running = undefined;
-    });
+    this.#takesAll ||= takesAll;
+    this.#looking.begin();
   }
 
-  async #run(takesAll: boolean): Promise<void> {
-    while (this.#again && !this.#isStopped) {
-      this.#again = false;
-      try {
-        const left = await this.#takeOver(takesAll);
-        this.#failures = 0;
-        if (left > 0) this.#lookLater(this.#parts.settings.NODE_TTL_MS, true);
-      } catch (thrown) {
-        if (this.#isStopped) return;
-        const error = asMoonportError(thrown);
-        this.#parts.world.log.warn({ code: error.code }, `owing lists are not read yet: ${error.message}`);
-        this.#lookLater(this.#pauseMs(++this.#failures), takesAll);
-      }
+  async #run(): Promise<void> {
+    if (this.#isStopped) return;
+    const takesAll = this.#takesAll;
+    this.#takesAll = false;
+    try {
+      const left = await this.#takeOver(takesAll);
+      this.#failures = 0;
+      if (left > 0) this.#lookLater(this.#parts.settings.NODE_TTL_MS, true);
+    } catch (thrown) {
+      if (this.#isStopped) return;
+      const error = asMoonportError(thrown);
+      this.#parts.world.log.warn({ code: error.code }, `owing lists are not read yet: ${error.message}`);
+      this.#lookLater(this.#pauseMs(++this.#failures), takesAll);
     }
   }
 

@@ -11,6 +11,7 @@ import { MoonportError } from "../errors.js";
 import { owingPrefix } from "../shipping/layout.js";
 import { type Deferred, deferred } from "../world/deferred.js";
 import { faultPoint } from "../world/fault-point.js";
+import { OneAtATime } from "../world/one-at-a-time.js";
 import type { Timer, World } from "../world/world.js";
 
 const PART_OBJECTS_MAX = 128;
@@ -37,7 +38,7 @@ export class OwingList {
   /** Objects that have to stand there. */
   readonly #owing = new Set<string>();
   #adding = new Map<string, Deferred<void>>();
-  #busy: Promise<void> | undefined;
+  readonly #work = new OneAtATime(() => this.#bring());
   #cleanup: Timer | undefined;
   #life = 0;
   #isStopped = false;
@@ -63,7 +64,7 @@ export class OwingList {
       adding = deferred();
       adding.promise.catch(() => {});
       this.#adding.set(id, adding);
-      this.#begin();
+      this.#work.begin();
     }
     return adding.promise;
   }
@@ -73,7 +74,7 @@ export class OwingList {
     if (!this.#owing.delete(id) || this.#isStopped) return;
     this.#cleanup ??= this.#parts.world.timers.after(LINGER_MS, () => {
       this.#cleanup = undefined;
-      this.#begin();
+      this.#work.begin();
     });
   }
 
@@ -91,7 +92,7 @@ export class OwingList {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cleanup?.cancel();
-    await this.#busy;
+    await this.#work.ended();
     if (this.#owing.size > 0) return;
     const keys = this.#written.map(({ key }) => key);
     if (keys.length > 0) await this.#parts.bucket.delete(keys).catch(() => {});
@@ -102,13 +103,8 @@ export class OwingList {
     this.#cleanup?.cancel();
   }
 
-  #begin(): void {
-    this.#busy ??= this.#work().finally(() => {
-      this.#busy = undefined;
-    });
-  }
-
-  async #work(): Promise<void> {
+  /** What stands in the bucket becomes what is owed. */
+  async #bring(): Promise<void> {
     // What comes in one turn of the loop rides one write.
     await new Promise<void>((resolve) => void this.#parts.world.timers.soon(resolve));
     while (this.#adding.size > 0) await this.#writeOne();

@@ -19,6 +19,7 @@ import type { PlainObject, PlainValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
 import { faultPoint } from "../world/fault-point.js";
+import { OneAtATime } from "../world/one-at-a-time.js";
 import { sleep, type Timer, type World } from "../world/world.js";
 import type { ArgumentStore } from "./argument-store.js";
 import type { DueCommand, DueWake } from "./command.js";
@@ -66,10 +67,13 @@ export class ShardDriver {
   readonly #parts: ShardDriverParts;
   /** Ids of commands, and of objects with a `/` before them, from being taken up until their outcome is written down. */
   readonly #underWay = new Set<string>();
+  /** What a look at the tables found due, and is not taken up yet: they are asked again when both are empty. */
+  #wakes: DueWake[] = [];
+  #commands: string[] = [];
   #outcomes: { readonly key: string; readonly entry: Entry }[] = [];
-  #flushing: Promise<void> | undefined;
-  #round: Promise<void> | undefined;
-  #again = false;
+  readonly #rounds = new OneAtATime(() => this.#round());
+  readonly #flushing = new OneAtATime(() => this.#flush());
+  #isTakingUp = false;
   #hasResumed = false;
   #timer: Timer | undefined;
   #tidyTimer: Timer | undefined;
@@ -86,11 +90,7 @@ export class ShardDriver {
   poke = (): void => {
     if (this.#state !== "driving") return;
     this.#tidyIn(TIDY_MS);
-    this.#again = true;
-    this.#round ??= this.#rounds().finally(() => {
-      this.#round = undefined;
-      this.#settled();
-    });
+    this.#rounds.begin();
   };
 
   /** Takes up nothing more; resolves when what is under way has ended and is written down. */
@@ -112,43 +112,59 @@ export class ShardDriver {
     this.#settled();
   }
 
-  async #rounds(): Promise<void> {
-    while (this.#again && this.#state === "driving") {
-      this.#again = false;
-      this.#timer?.cancel();
-      try {
-        await this.#takeUp();
-        this.#failures = 0;
-      } catch (thrown) {
-        if (!this.#goesOn(asMoonportError(thrown))) return;
-        this.#failures++;
-        this.#lookIn(this.#pauseMs(this.#failures));
-      }
+  async #round(): Promise<void> {
+    if (this.#state !== "driving") return;
+    this.#isTakingUp = true;
+    try {
+      await this.#takeUp();
+      this.#failures = 0;
+    } catch (thrown) {
+      if (!this.#goesOn(asMoonportError(thrown))) return;
+      [this.#wakes, this.#commands] = [[], []];
+      this.#failures++;
+      this.#lookIn(this.#pauseMs(this.#failures));
+    } finally {
+      this.#isTakingUp = false;
+      this.#settled();
     }
   }
 
   async #takeUp(): Promise<void> {
-    const { world, settings, slots } = this.#parts;
+    const { settings, slots } = this.#parts;
+    const isNew = this.#found() === 0;
+    if (isNew) await this.#find();
+    const wanted = Math.min(settings.DELAY_BATCH_MAX, this.#found());
+    const taken = slots.take(wanted, this.poke);
+    // Both kinds get their share.
+    const wakes = Math.min(this.#wakes.length, Math.max(Math.ceil(taken / 2), taken - this.#commands.length));
+    for (const wake of this.#wakes.splice(0, wakes)) this.#start(wakeKey(wake.object), this.#wake(wake));
+    if (taken > wakes) await this.#begin(this.#commands.splice(0, taken - wakes));
+    // Whoever poked meanwhile may know of more than what an earlier look found.
+    if (taken > 0 && (this.#found() > 0 || !isNew)) this.#rounds.begin();
+  }
+
+  #found(): number {
+    return this.#wakes.length + this.#commands.length;
+  }
+
+  /** One page of what is due. Where there may be more the rounds go on; else the timer is set for what falls due next. */
+  async #find(): Promise<void> {
+    const { world, settings } = this.#parts;
+    this.#timer?.cancel();
     const limit = settings.DELAY_BATCH_MAX + this.#underWay.size;
     const due = (await this.#here("due", [world.clock.wallMs(), limit])) as Due;
     if (!this.#hasResumed) {
       this.#hasResumed = true;
       if (due.isDelivering) {
         await this.#append([{ kind: "resume" }]);
-        this.#again = true;
+        this.#rounds.begin();
         return;
       }
     }
-    const wakes = due.wakes.filter(({ object }) => !this.#underWay.has(wakeKey(object)));
-    const commands = due.commands.filter((id) => !this.#underWay.has(id));
-    const wanted = Math.min(settings.DELAY_BATCH_MAX, wakes.length + commands.length);
-    const taken = slots.take(wanted, this.poke);
-    // Both kinds get their share.
-    const wakesTaken = Math.min(wakes.length, Math.max(Math.ceil(taken / 2), taken - commands.length));
-    for (const wake of wakes.slice(0, wakesTaken)) this.#start(wakeKey(wake.object), this.#wake(wake));
-    if (taken > wakesTaken) await this.#begin(commands.slice(0, taken - wakesTaken));
-    if (taken > 0 && taken < wakes.length + commands.length) this.#again = true;
-    else if (due.nextMs !== null) this.#lookAt(due.nextMs);
+    this.#wakes = due.wakes.filter(({ object }) => !this.#underWay.has(wakeKey(object)));
+    this.#commands = due.commands.filter((id) => !this.#underWay.has(id));
+    if (due.wakes.length === limit || due.commands.length === limit) this.#rounds.begin();
+    if (due.nextMs !== null) this.#lookAt(due.nextMs);
   }
 
   /** Written down before it is done: whoever drives the shard after a crash goes on under the same call ids. */
@@ -173,7 +189,7 @@ export class ShardDriver {
         this.#underWay.delete(id);
         slots.give(1);
         // Passed over, it may have another run.
-        this.#again = true;
+        this.#rounds.begin();
       }
     }
   }
@@ -184,10 +200,7 @@ export class ShardDriver {
       this.#parts.slots.give(1);
       if (this.#state === "over") return;
       this.#outcomes.push({ key, entry });
-      this.#flushing ??= this.#flush().finally(() => {
-        this.#flushing = undefined;
-        this.#settled();
-      });
+      this.#flushing.begin();
     });
   }
 
@@ -264,6 +277,7 @@ export class ShardDriver {
         this.#outcomes.splice(0, batch.length);
         for (const { key } of batch) this.#underWay.delete(key);
         failures = 0;
+        this.#settled();
         this.poke();
       } catch (thrown) {
         if (!this.#goesOn(asMoonportError(thrown))) return;
@@ -348,7 +362,7 @@ export class ShardDriver {
 
   #settled(): void {
     if (this.#idle === undefined) return;
-    const isBusy = this.#round !== undefined || this.#flushing !== undefined || this.#underWay.size > 0;
+    const isBusy = this.#isTakingUp || this.#underWay.size > 0;
     if (this.#state === "over" || !isBusy) this.#idle.resolve();
   }
 }

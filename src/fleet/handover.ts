@@ -11,6 +11,7 @@ import { type ObjectIdentity, partitionOf } from "../identity.js";
 import type { FleetHooks } from "../node-options.js";
 import type { Settings } from "../settings/settings.js";
 import { backoffMs } from "../world/backoff.js";
+import { OneAtATime } from "../world/one-at-a-time.js";
 import { sleep, type Timer, type World } from "../world/world.js";
 
 /** Until objects that did not go are asked again, at first and at most. */
@@ -29,8 +30,7 @@ export interface HandoverParts {
 
 export class Handover {
   readonly #parts: HandoverParts;
-  #running: Promise<void> | undefined;
-  #again = false;
+  readonly #moving = new OneAtATime(() => this.#move());
   #isLeaving = false;
   #isStopped = false;
   #later: Timer | undefined;
@@ -46,10 +46,7 @@ export class Handover {
   /** The ring has changed. Idempotent while under way: it looks once more. */
   begin(): void {
     if (this.#isStopped || this.#isLeaving) return;
-    this.#again = true;
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined;
-    });
+    this.#moving.begin();
   }
 
   /** An object has become this node's. */
@@ -70,7 +67,7 @@ export class Handover {
     const { world, hooks, isValid } = this.#parts;
     this.#isLeaving = true;
     this.#cancelTimers();
-    await this.#running;
+    await this.#moving.ended();
     for (let failures = 1; ; failures++) {
       const left = hooks.claims.all;
       const mayGoOn = this.#isLeaving && isValid() && world.clock.monotonicMs() < untilMs;
@@ -94,7 +91,7 @@ export class Handover {
     this.#isStopped = true;
     this.#stopping.abort();
     this.#cancelTimers();
-    await this.#running;
+    await this.#moving.ended();
   }
 
   #cancelTimers(): void {
@@ -103,13 +100,11 @@ export class Handover {
     this.#settling = undefined;
   }
 
-  async #run(): Promise<void> {
-    while (this.#again && !this.#isStopped && !this.#isLeaving) {
-      this.#again = false;
-      const moved = this.#parts.hooks.claims.all.filter((object) => this.#homeOf(object) !== this.#parts.self);
-      if (await this.#handOver(moved, Number.POSITIVE_INFINITY)) this.#failures = 0;
-      else this.#lookLater();
-    }
+  async #move(): Promise<void> {
+    if (this.#isStopped || this.#isLeaving) return;
+    const moved = this.#parts.hooks.claims.all.filter((object) => this.#homeOf(object) !== this.#parts.self);
+    if (await this.#handOver(moved, Number.POSITIVE_INFINITY)) this.#failures = 0;
+    else this.#lookLater();
   }
 
   #lookLater(): void {

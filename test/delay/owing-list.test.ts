@@ -62,6 +62,27 @@ describe("the owing list", () => {
     expect(await listed()).toEqual([]);
   });
 
+  it("takes up what comes while parts that nobody needs are being deleted", async () => {
+    const { time, bucket, owing, listed, added } = await start();
+    await added("a");
+    owing.release("a");
+    const answer = deferred<void>();
+    const begun = deferred<void>();
+    const remove = bucket.delete.bind(bucket);
+    bucket.delete = async (keys) => {
+      begun.resolve();
+      await answer.promise;
+      await remove(keys);
+    };
+    await time.advance(2 * LINGER_MS);
+    await time.until(begun.promise);
+    const adding = owing.add("b");
+    await time.settle();
+    answer.resolve();
+    await time.until(adding ?? Promise.resolve());
+    expect(await listed()).toEqual(["b"]);
+  });
+
   it("of a session that ends owing nothing is deleted at once; one that owes leaves it to be read", async () => {
     for (const owes of [false, true]) {
       const { time, owing, listed, added } = await start();
