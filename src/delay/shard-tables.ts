@@ -214,21 +214,20 @@ class ShardTables {
     return true;
   }
 
+  /** What is older than what is known of the object changes nothing. */
   wake({ object, epoch, seq, atMs }: Extract<Entry, { kind: "wake" }>): PlainValue {
-    const known = this.#one("SELECT epoch, seq FROM wake WHERE object = ?", object);
-    if (known !== undefined && !isNewer([epoch, seq], [Number(known.epoch), Number(known.seq)])) return false;
-    if (atMs === null) this.#run("DELETE FROM wake WHERE object = ?", object);
-    else {
-      this.#run(
-        `INSERT INTO wake VALUES (?, ?, ?, ?, 0) ON CONFLICT (object) DO UPDATE SET epoch = excluded.epoch,
-         seq = excluded.seq, look_ms = excluded.look_ms, failures = 0`,
-        object,
-        epoch,
-        seq,
-        atMs,
-      );
+    if (atMs === null) {
+      return this.#run("DELETE FROM wake WHERE object = ? AND (epoch, seq) <= (?, ?)", object, epoch, seq);
     }
-    return true;
+    return this.#run(
+      `INSERT INTO wake VALUES (?, ?, ?, ?, 0) ON CONFLICT (object) DO UPDATE SET epoch = excluded.epoch,
+       seq = excluded.seq, look_ms = excluded.look_ms, failures = 0
+       WHERE (excluded.epoch, excluded.seq) >= (epoch, seq)`,
+      object,
+      epoch,
+      seq,
+      atMs,
+    );
   }
 
   defer(object: string, untilMs: number): PlainValue {
@@ -422,10 +421,6 @@ export function planOf(fields: PlainObject): TimerPlan {
 /** Its outcome is not known: it may be happening, or may have happened. */
 function isUnderWay(row: Row): boolean {
   return row.state === "delivering" || (row.state === "retrying" && row.doubtful === 1);
-}
-
-function isNewer([epoch, seq]: readonly [number, number], [ofEpoch, ofSeq]: readonly [number, number]): boolean {
-  return epoch > ofEpoch || (epoch === ofEpoch && seq >= ofSeq);
 }
 
 /** Whether a command is one that is known already. Its arguments are forgotten when it has ended. */

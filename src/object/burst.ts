@@ -9,6 +9,7 @@
  */
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { AskRequest, LuaClass, LuaEntry, LuaInvocation, WaitAnswer } from "../lua/contract.js";
+import type { StoredTimer } from "../store/timers.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { faultPoint } from "../world/fault-point.js";
 import { CallHost } from "./call-host.js";
@@ -234,10 +235,13 @@ export class Burst {
     if (refusal !== undefined) return void this.#outcomes.push({ kind: "failed", work, error: refusal });
     this.#wakes.push(work);
     const { timers } = this.#open.tables;
-    for (const { id } of timers.due(this.#context.world.clock.wallMs(), TIMERS_MAX)) {
+    const due = timers.due(this.#context.world.clock.wallMs(), TIMERS_MAX);
+    for (const [index, timer] of due.entries()) {
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
       if (this.#ends) return;
-      const run = this.#dueRun(id);
+      // One before it may have cancelled or moved it.
+      const now = index === 0 ? timer : timers.get(timer.id);
+      const run = now && this.#dueRun(now);
       if (run === undefined) continue;
       this.#timersRan++;
       const call = this.#timerCall(run);
@@ -248,13 +252,12 @@ export class Burst {
     }
   }
 
-  /** What is due of a timer now; one before it may have cancelled or moved it. One that is found too late is skipped. */
-  #dueRun(id: number): RunningTimer | undefined {
+  /** What is due of a timer now. One that is found too late is skipped. */
+  #dueRun(timer: StoredTimer): RunningTimer | undefined {
     const { timers } = this.#open.tables;
     const nowMs = this.#context.world.clock.wallMs();
-    const timer = timers.get(id);
-    if (timer === undefined || timer.dueMs > nowMs) return undefined;
-    const state = timers.stateOf(id);
+    if (timer.dueMs > nowMs) return undefined;
+    const state = timers.stateOf(timer.id);
     const isFirstTry = state.runDueMs === undefined;
     const { DELAY_LATE_MS } = this.#context.settings;
     const lateMs = isFirstTry ? DELAY_LATE_MS : Number.POSITIVE_INFINITY;

@@ -18,6 +18,11 @@ export class KernelStatement {
     return this.#around(true, () => this.handle.run(parameters)).changes;
   }
 
+  /** As {@link run}, of an INSERT of one row; returns the row's id. */
+  insert(...parameters: readonly SqlValue[]): number {
+    return Number(this.#around(true, () => this.handle.run(parameters)).lastInsertRowid);
+  }
+
   get(...parameters: readonly SqlValue[]): readonly unknown[] | undefined {
     return this.#around(false, () => this.handle.get(parameters));
   }

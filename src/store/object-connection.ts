@@ -16,6 +16,7 @@ import type { RowBounds, RowCursor } from "./row-cursor.js";
 import { KERNEL_PREFIX } from "./sql-guard.js";
 import { codedSqliteError, sqliteCode } from "./sqlite-errors.js";
 import type { RawStatement } from "./statement-cache.js";
+import { withSteadyKernelLimits } from "./steady-limit.js";
 
 /** Told when what the current transaction changed is gone or kept, so that nothing in memory outlives a rollback. */
 export interface TransactionListener {
@@ -175,7 +176,10 @@ export abstract class ObjectConnection {
   kernel(sql: string): KernelStatement {
     const known = this.#kernelStatements.get(sql);
     if (known !== undefined) return known;
-    const statement = this.run(undefined, () => new KernelStatement(this.connection.prepare(sql), this.#runKernel));
+    const statement = this.run(
+      undefined,
+      () => new KernelStatement(this.connection.prepare(withSteadyKernelLimits(sql)), this.#runKernel),
+    );
     this.#kernelStatements.set(sql, statement);
     return statement;
   }

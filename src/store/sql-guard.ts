@@ -8,6 +8,7 @@
  */
 import { MoonportError } from "../errors.js";
 import { type SqlToken, tokenize } from "./sql-tokens.js";
+import { withSteadyLimits } from "./steady-limit.js";
 
 /**
  * `method`: one statement that reads or writes. `read` and `console`: one that only reads. `migration`: any number, with
@@ -113,7 +114,7 @@ function checkStatement(sql: string, tokens: readonly SqlToken[], mode: SqlMode)
   }
   if (kind === "ddl") checkSchemaChange(verb, tokens);
   for (let index = 0; index < tokens.length; index++) checkToken(tokens, index, kind);
-  const text = sql.slice(tokens[0]?.start, tokens.at(-1)?.end);
+  const text = withSteadyLimits(sql, tokens);
   if (isVirtual(tokens) && text.toLowerCase().includes(KERNEL_PREFIX)) throw kernelName(KERNEL_PREFIX);
   const parameters = tokens.filter((token) => token.kind === "parameter").map((token) => token.text);
   return { sql: text, kind, verb, parameters };

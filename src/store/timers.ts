@@ -103,10 +103,9 @@ export class Timers {
     if (request.name !== undefined) this.cancel(request.name);
     this.#change.happened = true;
     const name = request.name ?? null;
-    this.#database
+    return this.#database
       .kernel("INSERT INTO _mp_timer (name, due_ms, plan, method, args) VALUES (?, ?, ?, ?, ?)")
-      .run(name, dueMs, encodePlan(request.plan), request.method, args);
-    return Number(this.#database.kernel("SELECT last_insert_rowid()").get()?.[0]);
+      .insert(name, dueMs, encodePlan(request.plan), request.method, args);
   }
 
   /** Whether there was one. */
@@ -186,16 +185,16 @@ export class Timers {
       ...named(timer),
       ...withError(error),
     });
-    const now = this.get(timer.id);
-    // Cancelled, or moved, by its own method.
-    if (now === undefined || now.dueMs !== timer.dueMs) return;
-    const { runs } = this.stateOf(timer.id);
+    // One that its own method has cancelled, or moved, is not this one any more.
+    const same = "WHERE id = ? AND due_ms = ?";
     if (nextMs === undefined && outcome !== "dead") {
-      this.#forgetState(timer.id);
-      this.#remove(timer.id);
+      const isGone = this.#database.kernel(`DELETE FROM _mp_timer ${same}`).run(timer.id, timer.dueMs) > 0;
+      if (isGone) this.#forgetState(timer.id);
       return;
     }
-    this.#database.kernel("UPDATE _mp_timer SET due_ms = ? WHERE id = ?").run(nextMs ?? NEVER_MS, timer.id);
+    const set = this.#database.kernel(`UPDATE _mp_timer SET due_ms = ? ${same}`);
+    if (set.run(nextMs ?? NEVER_MS, timer.id, timer.dueMs) === 0) return;
+    const { runs } = this.stateOf(timer.id);
     const isDead = nextMs === undefined;
     this.#saveState(timer.id, {
       ...NO_STATE,
@@ -248,12 +247,12 @@ export class Timers {
     error,
   }: Omit<TimerRun, "name"> & { name?: string | null }): void {
     this.#tables.ensure("_mp_timer_run");
-    this.#database
+    const number = this.#database
       .kernel(
         "INSERT INTO _mp_timer_run (timer, name, method, due_ms, at_ms, outcome, error) VALUES (?, ?, ?, ?, ?, ?, ?)",
       )
-      .run(timer, name, method, dueMs, atMs, outcome, error === undefined ? null : encodeError(error));
-    this.#database.kernel("DELETE FROM _mp_timer_run WHERE n <= (SELECT max(n) FROM _mp_timer_run) - ?").run(RUNS_KEPT);
+      .insert(timer, name, method, dueMs, atMs, outcome, error === undefined ? null : encodeError(error));
+    if (number > RUNS_KEPT) this.#database.kernel("DELETE FROM _mp_timer_run WHERE n <= ?").run(number - RUNS_KEPT);
   }
 
   #saveState(id: number, state: TimerState): void {
