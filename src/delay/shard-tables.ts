@@ -2,7 +2,6 @@
  * The tables of a delay shard, and what an entry of its log changes in them. Nothing here reads a clock or draws lots: the
  * time of an entry comes with it.
  */
-import { assert } from "../errors.js";
 import type { CallHost, TimerPlan } from "../lua/contract.js";
 import { dueTimeMs, takeUp } from "../object/due-time.js";
 import { EMIT } from "../object/kernel-methods.js";
@@ -107,7 +106,7 @@ class ShardTables {
     if (state === "done") return "delivered";
     if (isUnderWay(row)) return "delivering";
     if (state === "pending" || state === "retrying" || state === "dead") {
-      this.#end(id, "cancelled");
+      this.#end(row, "cancelled");
       this.#count("cancelled");
     }
     return "done";
@@ -137,29 +136,28 @@ class ShardTables {
     const row = this.#command(id);
     if (row === undefined || row.look_ms === null || Number(row.look_ms) > this.#atMs) return null;
     if (row.expires_ms !== null && Number(row.expires_ms) <= this.#atMs && row.doubtful === 0) {
-      return this.#passOver(row, "expired", undefined);
+      return this.#passOver(row, "expired");
     }
+    let begun = row;
     if (row.state === "pending") {
       const taken = takeUp(planOf(decodeValue(row.plan) as PlainObject), Number(row.due_ms), this.#atMs, lateMs);
-      const { nextMs = null } = taken;
-      this.#run(
-        "UPDATE command SET due_ms = ?, next_ms = ?, began_ms = ? WHERE id = ?",
-        taken.dueMs,
-        nextMs,
-        this.#atMs,
-        id,
-      );
-      if (taken.kind === "skip") return this.#passOver(this.#known(id), "skipped", nextMs ?? undefined);
+      begun = { ...row, due_ms: taken.dueMs, next_ms: taken.nextMs ?? null, began_ms: this.#atMs };
+      if (taken.kind === "skip") return this.#passOver(begun, "skipped");
     }
     const callIdMs = row.call_id === null ? this.#atMs : Number(row.call_id_ms);
     const callId = row.call_id ?? timedId(callIdMs, `command\n${id}\n${row.run}\n${row.tries}\n${row.created_ms}`);
+    const { due_ms: dueMs = null, next_ms: nextMs = null, began_ms: beganMs = null } = begun;
     this.#run(
-      "UPDATE command SET state = 'delivering', look_ms = NULL, call_id = ?, call_id_ms = ? WHERE id = ?",
+      `UPDATE command SET state = 'delivering', look_ms = NULL, due_ms = ?, next_ms = ?, began_ms = ?, call_id = ?,
+       call_id_ms = ? WHERE id = ?`,
+      dueMs,
+      nextMs,
+      beganMs,
       callId,
       callIdMs,
       id,
     );
-    return dueCommandOf(this.#known(id));
+    return dueCommandOf({ ...begun, call_id: callId, call_id_ms: callIdMs });
   }
 
   ended({ id, run, callId, outcome }: Extract<Entry, { kind: "ended" }>): PlainValue {
@@ -180,12 +178,11 @@ class ShardTables {
       if (outcome.renew) this.#run("UPDATE command SET call_id = NULL, call_id_ms = NULL WHERE id = ?", id);
       return true;
     }
-    if (outcome.kind === "done") this.#run("UPDATE command SET error = NULL, doubtful = 0 WHERE id = ?", id);
-    else {
-      const { error, doubtful } = outcome;
-      this.#run("UPDATE command SET error = ?, doubtful = ? WHERE id = ?", encoded(error), doubtful ? 1 : 0, id);
-    }
-    this.#endRun(this.#known(id), outcome.kind);
+    const how =
+      outcome.kind === "done"
+        ? { error: null, doubtful: 0 }
+        : { error: encoded(outcome.error), doubtful: outcome.doubtful ? 1 : 0 };
+    this.#endRun({ ...row, ...how }, outcome.kind);
     return true;
   }
 
@@ -271,35 +268,41 @@ class ShardTables {
   }
 
   /** The run ended without being tried. */
-  #passOver(row: Row, outcome: "expired" | "skipped", nextMs: number | undefined): null {
-    if (nextMs !== undefined) this.#run("UPDATE command SET next_ms = ? WHERE id = ?", nextMs, row.id ?? null);
-    this.#endRun(this.#known(String(row.id)), outcome);
+  #passOver(row: Row, outcome: "expired" | "skipped"): null {
+    this.#endRun(row, outcome);
     return null;
   }
 
+  /** @param row as it is by now; in the table it is still as it was */
   #endRun(row: Row, outcome: "done" | "dead" | "expired" | "skipped"): void {
-    const id = String(row.id);
     this.#remember(row, outcome);
     this.#count(outcome);
     this.#publish(row, outcome);
-    if (row.next_ms === null || outcome === "expired") return this.#end(id, outcome);
+    const { id = null, next_ms: nextMs = null, error = null } = row;
+    if (nextMs === null || outcome === "expired") return this.#end(row, outcome);
     this.#run(
-      `UPDATE command SET state = 'pending', run = run + 1, due_ms = next_ms, look_ms = next_ms, next_ms = NULL, attempts = 0,
-       tries = 0, began_ms = NULL, call_id = NULL, call_id_ms = NULL, doubtful = 0, last_ms = ? WHERE id = ?`,
+      `UPDATE command SET state = 'pending', run = run + 1, due_ms = ?, look_ms = ?, next_ms = NULL, attempts = 0, tries = 0,
+       began_ms = NULL, call_id = NULL, call_id_ms = NULL, doubtful = 0, error = ?, last_ms = ? WHERE id = ?`,
+      nextMs,
+      nextMs,
+      error,
       this.#atMs,
       id,
     );
   }
 
-  #end(id: string, state: CommandState): void {
-    const hash = this.#known(id).args_hash ?? null;
+  #end(row: Row, state: CommandState): void {
+    const { id = null, args_hash: hash = null, due_ms: dueMs = null, error = null, doubtful = null } = row;
     // A dead letter may yet be wanted; of all others only what became of them is kept.
     const keepsArguments = state === "dead";
     if (!keepsArguments) this.#release(hash);
     this.#run(
-      `UPDATE command SET state = ?, look_ms = NULL, next_ms = NULL, last_ms = ?, ended_ms = ?,
-       args = CASE WHEN ? THEN args END, args_hash = CASE WHEN ? THEN args_hash END WHERE id = ?`,
+      `UPDATE command SET state = ?, due_ms = ?, error = ?, doubtful = ?, look_ms = NULL, next_ms = NULL, last_ms = ?,
+       ended_ms = ?, args = CASE WHEN ? THEN args END, args_hash = CASE WHEN ? THEN args_hash END WHERE id = ?`,
       state,
+      dueMs,
+      error,
+      doubtful,
       this.#atMs,
       this.#atMs,
       keepsArguments ? 1 : 0,
@@ -314,7 +317,8 @@ class ShardTables {
     const { id = null, run = 0, due_ms: dueMs = 0 } = row;
     const sql = "INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?, ?, ?, ?)";
     this.#run(sql, id, run, dueMs, this.#atMs, outcome, tries, error);
-    this.#run("DELETE FROM run WHERE command = ? AND run <= ?", id, Number(run) - RUNS_KEPT);
+    const forgotten = Number(run) - RUNS_KEPT;
+    if (forgotten > 0) this.#run("DELETE FROM run WHERE command = ? AND run <= ?", id, forgotten);
   }
 
   /** Told to whom the scheduler named, by a command of this shard: its delivery is as certain as any. */
@@ -383,12 +387,6 @@ class ShardTables {
 
   #command(id: string): Row | undefined {
     return this.#one("SELECT * FROM command WHERE id = ?", id);
-  }
-
-  #known(id: string): Row {
-    const row = this.#command(id);
-    assert(row !== undefined, "a command that was just read is there");
-    return row;
   }
 
   #run(sql: string, ...parameters: SqlValue[]): number {
