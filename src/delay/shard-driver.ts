@@ -34,6 +34,7 @@ export type ShardDriverSettings = TrySettings &
   Pick<
     Settings,
     | "DELAY_BATCH_MAX"
+    | "DELAY_GATHER_MS"
     | "DELAY_WAIT_MAX_MS"
     | "DELAY_LATE_MS"
     | "DELAY_LOG_ENTRIES_MAX"
@@ -58,6 +59,8 @@ export interface ShardDriverParts {
 const OVER = new Set(["moved", "node_fenced", "node_stopping"]);
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 5_000;
+/** So long after one look at the tables the next one comes: what falls due in between is found together. */
+const LOOK_PAUSE_MS = 5;
 /** How long an argument list that nobody refers to stays in the bucket: somebody may be about to. */
 const UNUSED_KEPT_MS = 3_600_000;
 const TIDY_MS = 600_000;
@@ -73,8 +76,10 @@ export class ShardDriver {
   #outcomes: { readonly key: string; readonly entry: Entry }[] = [];
   readonly #rounds = new OneAtATime(() => this.#round());
   readonly #flushing = new OneAtATime(() => this.#flush());
+  #gathering: Timer | undefined;
   #isTakingUp = false;
   #hasResumed = false;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
   #timer: Timer | undefined;
   #tidyTimer: Timer | undefined;
   #failures = 0;
@@ -99,6 +104,7 @@ export class ShardDriver {
     this.#timer?.cancel();
     this.#tidyTimer?.cancel();
     this.#idle ??= deferred();
+    this.#gather();
     this.#settled();
     await this.#idle.promise;
   }
@@ -108,6 +114,7 @@ export class ShardDriver {
     this.#state = "over";
     this.#timer?.cancel();
     this.#tidyTimer?.cancel();
+    this.#gathering?.cancel();
     this.#outcomes = [];
     this.#settled();
   }
@@ -132,7 +139,7 @@ export class ShardDriver {
   async #takeUp(): Promise<void> {
     const { settings, slots } = this.#parts;
     const isNew = this.#found() === 0;
-    if (isNew) await this.#find();
+    if (isNew && !(await this.#find())) return;
     const wanted = Math.min(settings.DELAY_BATCH_MAX, this.#found());
     const taken = slots.take(wanted, this.poke);
     // Both kinds get their share.
@@ -147,24 +154,36 @@ export class ShardDriver {
     return this.#wakes.length + this.#commands.length;
   }
 
-  /** One page of what is due. Where there may be more the rounds go on; else the timer is set for what falls due next. */
-  async #find(): Promise<void> {
+  /**
+   * One page of what is due. Where there may be more the rounds go on; else the timer is set for what falls due next.
+   * @returns false when that is to be done once more, by a timer or a round that is begun already
+   */
+  async #find(): Promise<boolean> {
     const { world, settings } = this.#parts;
+    const nowMs = world.clock.monotonicMs();
+    const pauseMs = this.#lookedAtMs + LOOK_PAUSE_MS - nowMs;
+    if (pauseMs > 0) {
+      this.#lookIn(pauseMs);
+      return false;
+    }
     this.#timer?.cancel();
+    this.#lookedAtMs = nowMs;
     const limit = settings.DELAY_BATCH_MAX + this.#underWay.size;
     const due = (await this.#here("due", [world.clock.wallMs(), limit])) as Due;
     if (!this.#hasResumed) {
       this.#hasResumed = true;
       if (due.isDelivering) {
         await this.#append([{ kind: "resume" }]);
+        this.#lookedAtMs = Number.NEGATIVE_INFINITY;
         this.#rounds.begin();
-        return;
+        return false;
       }
     }
     this.#wakes = due.wakes.filter(({ object }) => !this.#underWay.has(wakeKey(object)));
     this.#commands = due.commands.filter((id) => !this.#underWay.has(id));
     if (due.wakes.length === limit || due.commands.length === limit) this.#rounds.begin();
     if (due.nextMs !== null) this.#lookAt(due.nextMs);
+    return true;
   }
 
   /** Written down before it is done: whoever drives the shard after a crash goes on under the same call ids. */
@@ -200,8 +219,16 @@ export class ShardDriver {
       this.#parts.slots.give(1);
       if (this.#state === "over") return;
       this.#outcomes.push({ key, entry });
-      this.#flushing.begin();
+      this.#gather();
     });
+  }
+
+  #gather(): void {
+    const { settings, world } = this.#parts;
+    const isEnough = this.#outcomes.length >= settings.DELAY_BATCH_MAX || this.#state !== "driving";
+    if (!isEnough) {
+      this.#gathering ??= world.timers.after(settings.DELAY_GATHER_MS, () => this.#flushing.begin());
+    } else this.#flushing.begin();
   }
 
   /** Never rejects: what goes wrong is the outcome. */
@@ -266,24 +293,27 @@ export class ShardDriver {
     return { ...wake, atMs: null };
   }
 
-  /** Outcomes that come while one batch is being written ride the next. */
+  /** Outcomes that come while one batch is being written are gathered for the next. */
   async #flush(): Promise<void> {
     const { world, settings } = this.#parts;
-    for (let failures = 0; this.#outcomes.length > 0 && this.#state !== "over"; ) {
-      const batch = this.#outcomes.slice(0, settings.DELAY_BATCH_MAX);
+    this.#gathering?.cancel();
+    this.#gathering = undefined;
+    const batch = this.#outcomes.slice(0, settings.DELAY_BATCH_MAX);
+    for (let failures = 0; batch.length > 0 && this.#state !== "over"; ) {
       try {
         await this.#append(batch.map(({ entry }) => entry));
         faultPoint("delivery.noted", batch[0]?.key ?? "");
         this.#outcomes.splice(0, batch.length);
         for (const { key } of batch) this.#underWay.delete(key);
-        failures = 0;
-        this.#settled();
-        this.poke();
+        break;
       } catch (thrown) {
         if (!this.#goesOn(asMoonportError(thrown))) return;
         await sleep(world, this.#pauseMs(++failures));
       }
     }
+    if (this.#outcomes.length > 0) this.#gather();
+    this.#settled();
+    this.poke();
   }
 
   async #append(entries: readonly Entry[]): Promise<PlainValue[]> {

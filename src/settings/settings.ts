@@ -294,6 +294,12 @@ export const SETTINGS = {
     "Delayed commands, and objects with due timers, that a node delivers at once. Not above OBJECT_MAILBOX_MAX, or what falls due together for one object fills its mailbox.",
   ),
   DELAY_BATCH_MAX: count(256, 1, 10_000, "Entries that one transaction of a delay shard takes."),
+  DELAY_GATHER_MS: wait(
+    20,
+    0,
+    1_000,
+    "How long a shard gathers outcomes, so that one write notes many. Until then nothing that is done is done again; after a crash an object is woken once more in vain.",
+  ),
   DELAY_WAIT_MAX_MS: wait(
     10_000,
     100,
