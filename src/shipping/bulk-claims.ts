@@ -43,8 +43,8 @@ export interface BulkClaimsParts {
   /** Told each record as it stands before the claim, undefined where there is none. */
   readonly isWanted: (object: ObjectIdentity, manifest: Manifest | undefined) => boolean;
   readonly beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
-  /** A write of this session has landed. */
-  readonly landed: (object: ObjectIdentity) => void;
+  /** CAS1 has landed: the object has an epoch of its own. */
+  readonly raised: (object: ObjectIdentity) => void;
 }
 
 /** Of the writes in one request. */
@@ -89,7 +89,10 @@ class BulkClaim {
   async outcomes(): Promise<readonly BulkOutcome[]> {
     const claimable = await this.#claimable(await this.#read());
     const raised = await this.#write(claimable.map((step) => this.#cas1(step)));
-    for (const { object } of raised) faultPoint("claim.raised", object.id);
+    for (const { object } of raised) {
+      this.#parts.raised(object);
+      faultPoint("claim.raised", object.id);
+    }
     const chosen = await this.#chosen(raised);
     const completed = await this.#write(await this.#cas2(chosen));
     for (const { index, record } of completed) this.#outcomes[index] = { kind: "claimed", record };
@@ -214,7 +217,6 @@ class BulkClaim {
         const outcome = outcomes[at];
         const version = outcome?.kind === "landed" ? outcome.versions.at(-1) : undefined;
         if (version === undefined) continue;
-        this.#parts.landed(next.step.object);
         landed.push({ ...next.step, record: { manifest: next.manifest, version } });
       }
     }

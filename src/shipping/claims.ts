@@ -9,7 +9,7 @@ import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../buck
 import type { Bucket, BucketBulk, Version } from "../bucket/bucket.js";
 import { changeSet, claim, releaseClean, standing, takeOver } from "../cluster/ownership.js";
 import { answersNeeded } from "../cluster/quorum.js";
-import { assert, MoonportError } from "../errors.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { deferred } from "../world/deferred.js";
@@ -108,8 +108,8 @@ export class Claims {
   readonly #claimed: (object: ObjectIdentity) => void;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
-  /** Sets of journals that are changed while nobody uses the object. */
-  readonly #renewing = new Map<string, Promise<void>>();
+  /** Records that are changed while nobody uses the object: another set of journals, a release. */
+  readonly #changing = new Map<string, Promise<void>>();
   readonly #claiming = new Map<string, Promise<Claim>>();
   /** Objects that are claimed together, each with the end of that. */
   readonly #inBulk = new Map<string, Promise<void>>();
@@ -145,13 +145,15 @@ export class Claims {
    * `object_corrupt`
    */
   async claim(object: ObjectIdentity): Promise<Claim> {
-    const renewing = this.#renewing.get(object.id);
-    if (renewing !== undefined) await renewing;
-    const bulk = this.#inBulk.get(object.id);
-    if (bulk !== undefined) await bulk;
+    for (let other = this.#otherOf(object.id); other !== undefined; other = this.#otherOf(object.id)) await other;
     const known = this.#held.get(object.id);
     if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
     return this.#claimAlone(object);
+  }
+
+  /** What is under way with the object's record and decides whether it is held: a claim waits for that. */
+  #otherOf(id: string): Promise<void> | undefined {
+    return this.#changing.get(id) ?? this.#inBulk.get(id);
   }
 
   #claimAlone(object: ObjectIdentity, raised?: StandingRecord): Promise<Claim> {
@@ -179,7 +181,9 @@ export class Claims {
     isWanted: IsWanted,
     failed: (object: ObjectIdentity, thrown: unknown) => void,
   ): Promise<void> {
-    const free = objects.filter(({ id }) => !this.#held.has(id) && !this.#inBulk.has(id) && !this.#claiming.has(id));
+    const free = objects.filter(({ id }) => {
+      return !this.#held.has(id) && !this.#claiming.has(id) && this.#otherOf(id) === undefined;
+    });
     const { bulk } = this.#bucket;
     if (bulk !== undefined) return this.#claimTogether(bulk, free, isWanted, failed);
     const one = async (object: ObjectIdentity): Promise<void> => {
@@ -208,7 +212,7 @@ export class Claims {
         fleet: this.#fleet,
         isWanted,
         beforeTail: this.#beforeTail,
-        landed: ({ id }) => void this.#mustRaise.delete(id),
+        raised: ({ id }) => void this.#mustRaise.delete(id),
       },
       objects,
     );
@@ -243,7 +247,7 @@ export class Claims {
    * @returns the seq that it goes on from. @throws MoonportError as {@link claim}
    */
   async recover(object: ObjectIdentity): Promise<number> {
-    await this.#inBulk.get(object.id);
+    for (let other = this.#otherOf(object.id); other !== undefined; other = this.#otherOf(object.id)) await other;
     const held = this.#held.get(object.id);
     if (held !== undefined) return held.manifest.seq;
     const claim = await this.#claim(object, { acceptLoss: true });
@@ -321,7 +325,10 @@ export class Claims {
    * comes before the release finds an owner that lives.
    */
   async release(object: ObjectIdentity): Promise<void> {
-    await this.#renewing.get(object.id);
+    if (this.#held.has(object.id)) await this.#change(object.id, () => this.#release(object));
+  }
+
+  async #release(object: ObjectIdentity): Promise<void> {
     const held = this.#held.get(object.id);
     if (held === undefined) return;
     this.#held.delete(object.id);
@@ -333,13 +340,23 @@ export class Claims {
     const next = releaseClean(ownershipOf(manifest), me, uuidv7(this.#world), progress);
     this.#mustRaise.add(object.id);
     if (next.kind === "refused") return this.#lost(object.id);
-    const releasing = this.#write(object, withOwnership(manifest, next.record), version).then(
-      () => {},
-      (error: Error) => this.#world.log.debug({ object: object.id, error: error.message }, "a release is in doubt"),
-    );
-    this.#renewing.set(object.id, releasing);
-    await releasing.finally(() => this.#renewing.delete(object.id));
+    try {
+      await this.#write(object, withOwnership(manifest, next.record), version);
+    } catch (thrown) {
+      const { message } = asMoonportError(thrown);
+      this.#world.log.debug({ object: object.id, error: message }, "a release is in doubt");
+    }
     this.#lost(object.id);
+  }
+
+  /** One change of a record by its owner at a time, in the order in which they are asked for: whoever claims it waits for all. */
+  #change(id: string, change: () => Promise<void>): Promise<void> {
+    const before = this.#changing.get(id);
+    const changing = (before === undefined ? change() : before.then(change)).finally(() => {
+      if (this.#changing.get(id) === changing) this.#changing.delete(id);
+    });
+    this.#changing.set(id, changing);
+    return changing;
   }
 
   /** The session is over: under the next one everything is claimed anew. */
@@ -349,7 +366,6 @@ export class Claims {
     this.#mustRaise.clear();
   }
 
-  /** @returns undefined when the record has moved meanwhile */
   /**
    * Other nodes are there than before: of each object whose file is closed, the record names the journals that count from now
    * on. All of it is covered, so that is one write (O3). Never rejects: what fails is claimed anew at its next use.
@@ -357,7 +373,7 @@ export class Claims {
    */
   async renewSets(inUse: (id: string) => boolean): Promise<void> {
     const due = [...this.#held.values()].filter(({ object, manifest }) => {
-      return !inUse(object.id) && !this.#renewing.has(object.id) && this.#fleet.mustRenew(ownershipOf(manifest));
+      return !inUse(object.id) && !this.#changing.has(object.id) && this.#fleet.mustRenew(ownershipOf(manifest));
     });
     let next = 0;
     const worker = async (): Promise<void> => {
@@ -365,10 +381,8 @@ export class Claims {
         const claim = due[next++] as Claim;
         const { id } = claim.object;
         // It may have been opened while others were renewed.
-        if (inUse(id) || this.#renewing.has(id) || this.#held.get(id) !== claim) continue;
-        const renewing = this.#renewSet(claim).finally(() => this.#renewing.delete(id));
-        this.#renewing.set(id, renewing);
-        await renewing;
+        if (inUse(id) || this.#changing.has(id) || this.#held.get(id) !== claim) continue;
+        await this.#change(id, () => this.#renewSet(claim));
       }
     };
     await Promise.all(Array.from({ length: this.#settings.TAKEOVER_CONCURRENCY }, worker));
@@ -399,7 +413,7 @@ export class Claims {
     if (found === undefined) {
       this.#refuseWhileLeaving(object, undefined);
       const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
-      const claimed = await this.#write(object, first, undefined);
+      const claimed = this.#raised(await this.#write(object, first, undefined));
       // Nobody can have left anything under a key that was never written.
       if (claimed !== undefined) {
         claimed.nextSweep = { kind: "rests", sinceMs: this.#world.clock.monotonicMs(), compactions: 0 };
@@ -413,7 +427,9 @@ export class Claims {
     const needed = answersNeeded(ownershipOf(before).quorum);
     // No journal was told of anything that the bucket does not have: one write is the whole claim.
     if (needed === 0 || before.replicas?.clean === true) {
-      return this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version);
+      return this.#raised(
+        await this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version),
+      );
     }
     return this.#claimWithTail(object, before, found.version, acceptLoss);
   }
@@ -431,7 +447,7 @@ export class Claims {
     const view = { ownerLives: false, holds: false };
     const first = claim(ownershipOf(before), session, uuidv7(this.#world), replicas, view);
     assert(first.kind === "next", "a claim of what nobody holds");
-    const raised = await this.#write(object, withOwnership(before, first.record), version);
+    const raised = this.#raised(await this.#write(object, withOwnership(before, first.record), version));
     if (raised === undefined) return undefined;
     faultPoint("claim.raised", object.id);
     return this.#complete(object, raised, acceptLoss);
@@ -464,6 +480,12 @@ export class Claims {
   #isServedHere(object: ObjectIdentity, manifest: Manifest): boolean {
     if (manifest.destroyed || this.#mustRaise.has(object.id)) return false;
     return standing(ownershipOf(manifest), { session: this.#fleet.session, epoch: manifest.epoch }) === "serving";
+  }
+
+  /** What may not be gone on with is behind it: it has an epoch of its own. No other write of this session says so. */
+  #raised(claim: Claim | undefined): Claim | undefined {
+    if (claim !== undefined) this.#mustRaise.delete(claim.object.id);
+    return claim;
   }
 
   /** @throws MoonportError `moved` */
@@ -503,7 +525,6 @@ export class Claims {
     };
     const result = await this.#untilResolved(write);
     if (result.kind !== "landed") return undefined;
-    this.#mustRaise.delete(object.id);
     return new Claim(object, next, result.version);
   }
 
