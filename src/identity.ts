@@ -1,7 +1,7 @@
 /**
  * Who an object is: `<app>/<Class>/<key>`, the grammar of its parts, and the partition it belongs to.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { MoonportError } from "./errors.js";
 
 export interface ObjectIdentity {
@@ -80,13 +80,13 @@ export function checkKey(key: string): void {
 
 /** Of ids that were asked for lately: a claim alone asks eight times. */
 const partitions = new Map<string, number>();
-const PARTITIONS_KNOWN_MAX = 8_192;
+const PARTITIONS_KNOWN_MAX = 32_768;
 
 /** SHA-1 of `app/Class/key` as a big-endian integer mod 256, which is its last byte. */
 export function partitionOf(id: string): number {
   const known = partitions.get(id);
   if (known !== undefined) return known;
-  const partition = createHash("sha1").update(id, "utf8").digest()[19] as number;
+  const partition = Number.parseInt(hash("sha1", id, "hex").slice(-2), 16);
   if (partitions.size >= PARTITIONS_KNOWN_MAX) partitions.clear();
   partitions.set(id, partition);
   return partition;

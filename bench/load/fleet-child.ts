@@ -9,21 +9,26 @@ const IN_FLIGHT = 64;
 
 const POLL_MS = 10;
 
+/** A call each so often while objects are taken over: so few that they do not hold that up. */
+const CALL_EVERY_MS = 50;
+const PATIENCE_MS = 120_000;
+
 interface Survival {
   readonly keys: readonly string[];
   readonly sinceMs: number;
   /** How many nodes there were. */
   readonly members: number;
-  /** Whether this one asks each object to answer, whoever owns it by then. */
-  readonly reads: boolean;
+  /** Of the keys, those that this node calls meanwhile, one after the other. */
+  readonly called: readonly string[];
 }
 
 /** From `sinceMs` on. */
 interface Survived {
+  /** Until this node knew of the death. */
+  readonly provedMs: number;
   /** Until all of those whose home this node has become were its own. */
   readonly claimedMs: number;
-  /** Until the last has answered. */
-  readonly answeredMs?: number;
+  readonly calls: readonly { readonly begunMs: number; readonly answeredMs: number }[];
 }
 
 let node: BenchFleetNode | undefined;
@@ -42,11 +47,28 @@ const commands = {
     return own;
   },
   /** What becomes of the objects of a node that was killed at `sinceMs` (wall clock). */
-  survive: async ({ keys, sinceMs, members, reads }: Survival): Promise<Survived> => {
-    const claimed = claimAll(keys, members).then(() => Date.now() - sinceMs);
-    if (reads) await each(keys, (key) => running().look(workObject(key)));
-    const answeredMs = Date.now() - sinceMs;
-    return { claimedMs: await claimed, ...(reads && { answeredMs }) };
+  survive: async ({ keys, sinceMs, members, called }: Survival): Promise<Survived> => {
+    let isOver = false;
+    const calling = callNowAndThen(called, sinceMs, () => isOver);
+    const { fleet, local } = running().node;
+    await until(() => fleet.members.length < members);
+    const provedMs = Date.now() - sinceMs;
+    const own = keys.map(workObject).filter(({ id }) => fleet.homeOf(partitionOf(id)) === fleet.node);
+    for (const object of own) await until(() => local.holds(object));
+    const claimedMs = Date.now() - sinceMs;
+    isOver = true;
+    return { provedMs, claimedMs, calls: await calling };
+  },
+  /** Each object answers, whoever owns it. @returns in what time, milliseconds */
+  lookAll: async (keys: readonly string[]): Promise<number> => {
+    const startedMs = performance.now();
+    await each(keys, (key) => running().look(workObject(key)));
+    return performance.now() - startedMs;
+  },
+  /** The same of those that are this node's. */
+  lookOwn: async (keys: readonly string[]): Promise<number> => {
+    const own = keys.filter((key) => running().node.local.holds(workObject(key)));
+    return commands.lookAll(own);
   },
   cpu: async (_: null) => cpuTime(),
   pid: async (_: null): Promise<number> => process.pid,
@@ -61,11 +83,28 @@ function running(): BenchFleetNode {
   return node;
 }
 
-async function claimAll(keys: readonly string[], members: number): Promise<void> {
-  const { fleet, local } = running().node;
-  while (fleet.members.length >= members) await pause(POLL_MS);
-  const own = keys.map(workObject).filter(({ id }) => fleet.homeOf(partitionOf(id)) === fleet.node);
-  for (const object of own) while (!local.holds(object)) await pause(POLL_MS);
+async function callNowAndThen(
+  keys: readonly string[],
+  sinceMs: number,
+  isOver: () => boolean,
+): Promise<Survived["calls"]> {
+  const calls: Promise<Survived["calls"][number]>[] = [];
+  for (const key of keys) {
+    if (isOver()) break;
+    const begunMs = Date.now() - sinceMs;
+    const answer = running().look(workObject(key));
+    calls.push(answer.then(() => ({ begunMs, answeredMs: Date.now() - sinceMs })));
+    await pause(CALL_EVERY_MS);
+  }
+  return Promise.all(calls);
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  const untilMs = performance.now() + PATIENCE_MS;
+  while (!holds()) {
+    if (performance.now() > untilMs) throw new Error("what a dead node left was not taken over");
+    await pause(POLL_MS);
+  }
 }
 
 function pause(ms: number): Promise<void> {

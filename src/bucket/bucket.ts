@@ -39,11 +39,21 @@ export interface ListPage {
   readonly next?: string;
 }
 
+/** Many requests that travel as one. */
+export interface BucketBulk {
+  /** As so many calls of `get`, in their order. */
+  get(keys: readonly string[]): Promise<readonly (BucketObject | undefined)[]>;
+  /** As so many calls of `write`, one after the other: each lands or loses its condition for itself. What fails fails for all. */
+  write(batches: readonly (readonly BucketWrite[])[]): Promise<readonly WriteOutcome[]>;
+}
+
 export interface Bucket {
   /** For messages: `sqlite:PATH`, `s3://...`, `memory:`; never a secret. */
   readonly name: string;
   /** Whether several writes in one call land together or not at all. Without it `write` takes one at a time. */
   readonly atomic: boolean;
+  /** Where many requests cost little more than one. Only an atomic bucket has it. */
+  readonly bulk?: BucketBulk | undefined;
   /** Where requests cost money: how many there were so far. */
   readonly requests?: RequestCounts;
   /** What an operator may try when the probe finds this promise broken, where the bucket knows more than that. */

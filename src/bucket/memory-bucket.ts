@@ -9,6 +9,7 @@ import { SETTINGS } from "../settings/settings.js";
 import { sleep, type World, yieldTurn } from "../world/world.js";
 import {
   type Bucket,
+  type BucketBulk,
   type BucketObject,
   type BucketWrite,
   bucketError,
@@ -49,6 +50,7 @@ export interface MemoryBucketOptions {
 export class MemoryBucket implements Bucket {
   readonly name = "memory:";
   readonly atomic: boolean;
+  readonly bulk: BucketBulk | undefined;
   readonly contents: MemoryContents;
   readonly faults = new MemoryFaults();
   readonly #world: MemoryBucketWorld;
@@ -62,6 +64,7 @@ export class MemoryBucket implements Bucket {
   constructor(world: MemoryBucketWorld, options: MemoryBucketOptions = {}) {
     this.#world = world;
     this.atomic = options.atomic ?? true;
+    this.bulk = this.atomic ? this.#bulk() : undefined;
     this.contents = options.contents ?? new MemoryContents();
     this.#latencyMs = options.latencyMs ?? 0;
     this.#timeoutMs = options.timeoutMs ?? SETTINGS.BUCKET_TIMEOUT_MS.default;
@@ -104,6 +107,22 @@ export class MemoryBucket implements Bucket {
     checkWrites(writes, this.atomic);
     const copies = writes.map((write) => ({ ...write, bytes: new Uint8Array(write.bytes) }));
     return this.#request("write", () => this.contents.apply(copies));
+  }
+
+  #bulk(): BucketBulk {
+    return {
+      get: async (keys) => {
+        for (const key of keys) checkBucketKey(key);
+        return this.#request("get", () => keys.map((key) => this.contents.get(key)));
+      },
+      write: async (batches) => {
+        for (const writes of batches) checkWrites(writes, this.atomic);
+        const copies = batches.map((writes) =>
+          writes.map((write) => ({ ...write, bytes: new Uint8Array(write.bytes) })),
+        );
+        return this.#request("write", () => copies.map((writes) => this.contents.apply(writes)));
+      },
+    };
   }
 
   async writeStream(key: string, parts: AsyncIterable<Uint8Array>): Promise<Version> {

@@ -35,6 +35,20 @@ export class SqliteBucketReader implements BucketReader {
     throw unexpectedAnswer(answer);
   }
 
+  async getMany(keys: readonly string[]): Promise<readonly (BucketObject | undefined)[]> {
+    for (const key of keys) checkBucketKey(key);
+    const found: (BucketObject | undefined)[] = [];
+    while (found.length < keys.length) {
+      const answer = await this.#lane.request({ kind: "get_many", keys: keys.slice(found.length) });
+      if (answer.kind !== "objects" || answer.versions.length === 0) throw unexpectedAnswer(answer);
+      let at = 0;
+      for (const version of answer.versions) {
+        found.push(version === undefined ? undefined : { bytes: answer.bytes[at++] as Uint8Array, version });
+      }
+    }
+    return found;
+  }
+
   async readStream(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
     checkBucketKey(key);
     const answer = await this.#lane.request({ kind: "open", key });

@@ -9,6 +9,7 @@ import type { Settings } from "../settings/settings.js";
 import type { Timer, World } from "../world/world.js";
 import {
   type Bucket,
+  type BucketBulk,
   type BucketObject,
   type BucketWrite,
   bucketError,
@@ -91,6 +92,30 @@ export class SqliteBucket implements Bucket {
     const answer = await this.#change({ kind: "write", writes: requested });
     if (answer.kind === "landed" || answer.kind === "lost") return answer;
     throw unexpectedAnswer(answer);
+  }
+
+  readonly bulk: BucketBulk = {
+    get: (keys) => this.#reader.getMany(keys),
+    write: (batches) => this.#writeMany(batches),
+  };
+
+  async #writeMany(batches: readonly (readonly BucketWrite[])[]): Promise<readonly WriteOutcome[]> {
+    for (const writes of batches) checkWrites(writes, this.atomic);
+    const writes = batches.flat();
+    const answer = await this.#change({
+      kind: "write_many",
+      sizes: batches.map(({ length }) => length),
+      keys: writes.map(({ key }) => key),
+      bytes: writes.map(({ bytes }) => bytes),
+      versions: writes.map(({ condition }) => {
+        if (condition === undefined) return undefined;
+        return "absent" in condition ? null : condition.version;
+      }),
+    });
+    if (answer.kind !== "outcomes") throw unexpectedAnswer(answer);
+    return answer.outcomes.map((outcome): WriteOutcome => {
+      return typeof outcome === "string" ? { kind: "lost", key: outcome } : { kind: "landed", versions: outcome };
+    });
   }
 
   async writeStream(key: string, parts: AsyncIterable<Uint8Array>): Promise<Version> {

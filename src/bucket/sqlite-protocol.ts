@@ -16,9 +16,21 @@ export interface StoreWrite<Bytes = Uint8Array> {
   readonly condition: WriteCondition | undefined;
 }
 
+/** Many of a kind, column by column: a thread is told a row of texts at a fraction of what it is told objects for. */
+export interface StoreWrites<Bytes = Uint8Array> {
+  readonly kind: "write_many";
+  /** How many of the writes each batch has, in their order. */
+  readonly sizes: readonly number[];
+  readonly keys: readonly string[];
+  readonly bytes: readonly Bytes[];
+  /** The version that must stand there, `null` where nothing may. */
+  readonly versions: readonly (Version | null | undefined)[];
+}
+
 /** Requests that change the file, and go to the thread that writes. */
 export type ChangeRequest<Bytes = Uint8Array> =
   | { readonly kind: "write"; readonly writes: readonly StoreWrite<Bytes>[] }
+  | StoreWrites<Bytes>
   | { readonly kind: "delete"; readonly keys: readonly string[] }
   /** One more part of a large object that nobody sees yet. `body` 0 begins one. */
   | {
@@ -36,6 +48,7 @@ export type ChangeRequest<Bytes = Uint8Array> =
 /** Requests that only read, and go to the thread that reads. */
 export type ReadRequest =
   | { readonly kind: "get"; readonly key: string }
+  | { readonly kind: "get_many"; readonly keys: readonly string[] }
   | { readonly kind: "open"; readonly key: string }
   | { readonly kind: "part"; readonly body: number; readonly part: number }
   | { readonly kind: "list"; readonly prefix: string; readonly after: string | undefined; readonly limit: number };
@@ -60,6 +73,10 @@ export type StoreAnswer<Bytes = Uint8Array> =
   | { readonly kind: "swept"; readonly more: boolean }
   | { readonly kind: "absent" }
   | { readonly kind: "object"; readonly bytes: Bytes; readonly version: Version }
+  /** Of the first keys that were asked for, at least one; the bytes of those that are there. */
+  | { readonly kind: "objects"; readonly versions: readonly (Version | undefined)[]; readonly bytes: readonly Bytes[] }
+  /** Of each batch the versions it gave, or the key that lost. */
+  | { readonly kind: "outcomes"; readonly outcomes: readonly (readonly Version[] | string)[] }
   /** A large object, whose parts are asked for one by one. */
   | { readonly kind: "body"; readonly body: number }
   | { readonly kind: "part"; readonly bytes: Bytes; readonly last: boolean }
@@ -106,12 +123,14 @@ export function mapRequestBytes<A, B>(request: StoreRequest<A>, change: (bytes: 
   if (request.kind === "write") {
     return { kind: "write", writes: request.writes.map((write) => ({ ...write, bytes: change(write.bytes) })) };
   }
+  if (request.kind === "write_many") return { ...request, bytes: request.bytes.map(change) };
   if (request.kind === "stage") return { ...request, bytes: change(request.bytes) };
   return request;
 }
 
 export function mapAnswerBytes<A, B>(answer: StoreAnswer<A>, change: (bytes: A) => B): StoreAnswer<B> {
   if (answer.kind === "object" || answer.kind === "part") return { ...answer, bytes: change(answer.bytes) };
+  if (answer.kind === "objects") return { ...answer, bytes: answer.bytes.map(change) };
   return answer;
 }
 

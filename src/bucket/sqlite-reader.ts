@@ -3,10 +3,14 @@
  * waits for none that is under way.
  */
 import type { Database, Statement } from "better-sqlite3";
+import type { BucketObject, Version } from "./bucket.js";
 import { compareUtf8 } from "./bucket-key.js";
 import type { ReadRequest, StoreAnswer } from "./sqlite-protocol.js";
 import { openBucketFile } from "./sqlite-schema.js";
 import { failureOf, partId } from "./sqlite-store.js";
+
+/** Answers beyond this hold no more, so that many large objects never stand in memory at once. */
+const MANY_BYTES = 8 * 1024 * 1024;
 
 interface StoredRow {
   readonly version: number;
@@ -27,6 +31,7 @@ export class SqliteReader {
   readonly #keysFrom: Statement;
   readonly #keysAfter: Statement;
   readonly #wholeObject: (key: string) => StoreAnswer;
+  readonly #objects: (keys: readonly string[]) => StoreAnswer;
 
   constructor(file: string, busyTimeoutMs: number) {
     this.#database = openBucketFile(file, { busyTimeoutMs, write: false });
@@ -39,7 +44,11 @@ export class SqliteReader {
     this.#keysFrom = this.#database.prepare("SELECT key FROM objects WHERE key >= ? ORDER BY key").pluck();
     this.#keysAfter = this.#database.prepare("SELECT key FROM objects WHERE key > ? ORDER BY key").pluck();
     // Row and parts from one snapshot, or a replacement between the two would leave a row without its parts.
-    this.#wholeObject = this.#database.transaction((key: string) => this.#get(key));
+    this.#wholeObject = this.#database.transaction((key: string): StoreAnswer => {
+      const found = this.#get(key);
+      return found === undefined ? { kind: "absent" } : { kind: "object", ...found };
+    });
+    this.#objects = this.#database.transaction((keys: readonly string[]) => this.#getMany(keys));
   }
 
   close(): void {
@@ -58,6 +67,8 @@ export class SqliteReader {
     switch (request.kind) {
       case "get":
         return this.#wholeObject(request.key);
+      case "get_many":
+        return this.#objects(request.keys);
       case "open":
         return this.#open(request.key);
       case "part":
@@ -67,20 +78,35 @@ export class SqliteReader {
     }
   }
 
-  #get(key: string): StoreAnswer {
+  #getMany(keys: readonly string[]): StoreAnswer {
+    const versions: (Version | undefined)[] = [];
+    const bytes: Uint8Array[] = [];
+    let sizeBytes = 0;
+    for (const key of keys) {
+      const found = this.#get(key);
+      versions.push(found?.version);
+      if (found === undefined) continue;
+      bytes.push(found.bytes);
+      sizeBytes += found.bytes.length;
+      if (sizeBytes > MANY_BYTES) break;
+    }
+    return { kind: "objects", versions, bytes };
+  }
+
+  #get(key: string): BucketObject | undefined {
     const row = this.#row.get(key) as StoredRow | undefined;
-    if (!row) return { kind: "absent" };
+    if (!row) return undefined;
     if (row.body === 0) return objectOf(row);
     const parts = this.#parts.all(partId(row.body, 0), partId(row.body + 1, 0)) as Uint8Array[];
     const [first] = parts;
     const bytes = parts.length === 1 && first ? first : Buffer.concat(parts);
-    return { kind: "object", bytes, version: String(row.version) };
+    return { bytes, version: String(row.version) };
   }
 
   #open(key: string): StoreAnswer {
     const row = this.#row.get(key) as StoredRow | undefined;
     if (!row) return { kind: "absent" };
-    return row.body === 0 ? objectOf(row) : { kind: "body", body: row.body };
+    return row.body === 0 ? { kind: "object", ...objectOf(row) } : { kind: "body", body: row.body };
   }
 
   #onePart(body: number, part: number): StoreAnswer {
@@ -107,6 +133,6 @@ export class SqliteReader {
   }
 }
 
-function objectOf(row: StoredRow): StoreAnswer {
-  return { kind: "object", bytes: row.bytes ?? new Uint8Array(0), version: String(row.version) };
+function objectOf(row: StoredRow): BucketObject {
+  return { bytes: row.bytes ?? new Uint8Array(0), version: String(row.version) };
 }

@@ -6,13 +6,14 @@
  * I/O) rolls the whole group back and fails every request of it. Several processes may share the file.
  */
 import type { Database, Statement } from "better-sqlite3";
-import type { FailureOutcome, Version, WriteCondition } from "./bucket.js";
+import type { FailureOutcome, Version, WriteCondition, WriteOutcome } from "./bucket.js";
 import {
   type ChangeRequest,
   PART_BYTES_MAX,
   type StoreAnswer,
   type StoreFailure,
   type StoreWrite,
+  type StoreWrites,
 } from "./sqlite-protocol.js";
 import { openBucketFile, storageFaultOf } from "./sqlite-schema.js";
 import { SqliteTurns } from "./sqlite-turns.js";
@@ -123,6 +124,8 @@ export class SqliteStore {
     switch (request.kind) {
       case "write":
         return this.#write(request.writes);
+      case "write_many":
+        return this.#writeMany(request);
       case "delete":
         for (const key of request.keys) this.#delete(key);
         return { kind: "done" };
@@ -139,11 +142,25 @@ export class SqliteStore {
     }
   }
 
-  #write(writes: readonly StoreWrite[]): StoreAnswer {
+  #write(writes: readonly StoreWrite[]): WriteOutcome {
     const rows = writes.map((write) => this.#sql.row.get(write.key) as Row | undefined);
     const lost = writes.find((write, index) => !holds(write.condition, rows[index]));
     if (lost) return { kind: "lost", key: lost.key };
     return { kind: "landed", versions: writes.map((write, index) => this.#put(write, rows[index])) };
+  }
+
+  #writeMany({ sizes, keys, bytes, versions }: StoreWrites): StoreAnswer {
+    let at = 0;
+    const outcomes = sizes.map((size) => {
+      const writes: StoreWrite[] = [];
+      for (const end = at + size; at < end; at++) {
+        const key = keys[at] as string;
+        writes.push({ key, bytes: bytes[at] as Uint8Array, condition: conditionOf(versions[at]) });
+      }
+      const answer = this.#write(writes);
+      return answer.kind === "landed" ? answer.versions : answer.key;
+    });
+    return { kind: "outcomes", outcomes };
   }
 
   #put(write: StoreWrite, before: Row | undefined): Version {
@@ -221,6 +238,11 @@ export function partId(body: number, part: number): bigint {
 function holds(condition: WriteCondition | undefined, row: Row | undefined): boolean {
   if (condition === undefined) return true;
   return "absent" in condition ? row === undefined : row !== undefined && String(row.version) === condition.version;
+}
+
+function conditionOf(version: Version | null | undefined): WriteCondition | undefined {
+  if (version === undefined) return undefined;
+  return version === null ? { absent: true } : { version };
 }
 
 function refusal(message: string): StoreFailure {

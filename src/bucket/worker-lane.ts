@@ -314,7 +314,7 @@ function post(worker: Worker, message: ToWorker): void {
   worker.postMessage(message, message.kind === "batch" ? [message.blob] : []);
 }
 
-const READS: readonly StoreRequest["kind"][] = ["get", "open", "part", "list"];
+const READS: readonly StoreRequest["kind"][] = ["get", "get_many", "open", "part", "list"];
 
 /** What is known of a request that got no answer. */
 function outcomeOf(entry: Entry): FailureOutcome {

@@ -64,6 +64,12 @@ export class FleetMember implements JoinedFleet {
   readonly #remote = new Map<string, JournalPort>();
   readonly #senders: Senders;
   #ring = new Ring([]);
+  /** As the members and the ring are, each made when it is first asked for. */
+  #replicas: { readonly members: readonly NodeRecord[]; readonly ring: Ring; readonly ofPartitions: ReplicaSet[] } = {
+    members: [],
+    ring: this.#ring,
+    ofPartitions: [],
+  };
   #hooks: FleetHooks | undefined;
   readonly #membersChanged: (() => void)[] = [];
   #takeover: Takeover | undefined;
@@ -218,8 +224,21 @@ export class FleetMember implements JoinedFleet {
 
   replicasFor(object: ObjectIdentity): ReplicaSet {
     const members = this.#members.members();
-    const quorum = quorumFor(this.#parts.settings, members.length);
-    const nodes = this.#ring.replicaMembers(partitionOf(object.id), this.node, quorum.copies);
+    if (this.#replicas.members !== members || this.#replicas.ring !== this.#ring) {
+      this.#replicas = { members, ring: this.#ring, ofPartitions: [] };
+    }
+    const partition = partitionOf(object.id);
+    let replicas = this.#replicas.ofPartitions[partition];
+    if (replicas === undefined) {
+      replicas = this.#replicasOf(partition, members.length);
+      this.#replicas.ofPartitions[partition] = replicas;
+    }
+    return replicas;
+  }
+
+  #replicasOf(partition: number, memberCount: number): ReplicaSet {
+    const quorum = quorumFor(this.#parts.settings, memberCount);
+    const nodes = this.#ring.replicaMembers(partition, this.node, quorum.copies);
     const set = nodes.map((node) => ({ node, journal: this.#members.member(node)?.journal ?? "" }));
     return { set, quorum };
   }
@@ -266,6 +285,7 @@ export class FleetMember implements JoinedFleet {
     },
     notice: (object, notice) => this.#journal.notice(object, notice),
     promise: (object, request) => this.#journal.promise(object, request),
+    promiseMany: (asked) => this.#journal.promiseMany(asked),
   };
 
   /** The node can serve now: what its journal holds of the dead is taken over. */

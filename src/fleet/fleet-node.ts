@@ -49,6 +49,7 @@ import { sleep, type World } from "../world/world.js";
 import { FleetMember, type FleetOptions } from "./fleet-member.js";
 import { FleetSource } from "./fleet-source.js";
 import type { FeedAsked } from "./following.js";
+import { Pauses } from "./pauses.js";
 import { HOPS_MAX, Places } from "./place.js";
 
 const ASK = "object.ask";
@@ -139,6 +140,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
   readonly #world: World;
   readonly #settings: FleetNodeSettings;
   readonly #places: Places;
+  readonly #pauses: Pauses;
 
   /**
    * Opens the node and joins it to its fleet.
@@ -184,6 +186,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     this.#fleet = fleet;
     this.#world = world;
     this.#settings = settings;
+    this.#pauses = new Pauses(world);
+    fleet.whenMembersChange(() => this.#pauses.endAll());
     this.#places = new Places({
       self: fleet.node,
       isMember: (name) => fleet.member(name) !== undefined,
@@ -610,7 +614,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         const isSafe = HARMLESS.has(error.code) || (DOUBTFUL.has(error.code) && ask.isRepeatable);
         const pauseMs = backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#world.random.fraction());
         if (!isSafe || this.#nowMs() + pauseMs >= ask.expiresMs) throw this.#told(error, ask, inDoubt);
-        await sleep(this.#world, pauseMs);
+        // Whose node has died may be another's now.
+        if (await this.#pauses.wait(pauseMs)) failures = 0;
         if (ask.asker?.isGone()) throw this.#told(error, ask, inDoubt);
       }
     }

@@ -53,6 +53,7 @@ export function remoteJournal(
       return (answer ?? undefined) as Awaited<ReturnType<JournalPort["notice"]>>;
     },
     promise: (object, request) => promises.promise(object, request),
+    promiseMany: (asked) => promises.promiseMany(asked),
   };
 }
 

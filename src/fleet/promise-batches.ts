@@ -1,7 +1,7 @@
 /**
- * Requests for promises to one peer's journal: those of one turn travel as one message, and what comes while two are on their
- * way makes the next one, so that a node that takes over thousands of objects asks each journal a few times, and the journal
- * syncs its disk as often.
+ * Requests for promises to one peer's journal: many travel as one message, so that a node that takes over thousands of objects
+ * asks each journal a few times, and the journal syncs its disk as often. Those that are asked one by one in one turn make a
+ * message too, and what comes while two are on their way makes the next one.
  *
  * Only the way is shared. Each answer names the object that it is about, and counts for the request that asked about that one;
  * what a journal could not answer fails alone, and what it has left out, because the tails before it were large, is asked
@@ -9,7 +9,7 @@
  */
 import type { PromiseAnswer, PromiseRequest } from "../cluster/journal-rules.js";
 import { asMoonportError, MoonportError } from "../errors.js";
-import type { JournalPort, Payload } from "../journal/contract.js";
+import type { AskedPromise, JournalPort, Payload } from "../journal/contract.js";
 import { errorOf, problemOf } from "../wire/problem.js";
 import type { World } from "../world/world.js";
 import { fromWire, toWire, type WiredPromise } from "./wired-promise.js";
@@ -29,12 +29,12 @@ interface WiredFailure {
   readonly problem: unknown;
 }
 
-interface Asked {
-  readonly object: string;
-  readonly request: PromiseRequest;
+interface Waiting extends AskedPromise {
   readonly resolve: (answer: PromiseAnswer<Payload>) => void;
   readonly reject: (error: unknown) => void;
 }
+
+type Answer = PromiseAnswer<Payload> | MoonportError;
 
 export interface PromiseBatchesParts {
   readonly world: Pick<World, "timers">;
@@ -46,7 +46,7 @@ export interface PromiseBatchesParts {
 
 export class PromiseBatches {
   readonly #parts: PromiseBatchesParts;
-  #waiting: Asked[] = [];
+  #waiting: Waiting[] = [];
   #underWay = 0;
   #isPlanned = false;
   #knowsBatches = true;
@@ -55,12 +55,22 @@ export class PromiseBatches {
     this.#parts = parts;
   }
 
-  promise(object: string, request: PromiseRequest): Promise<PromiseAnswer<Payload>> {
-    if (!this.#knowsBatches) return this.#parts.sendOne(object, request);
+  promise(object: string, { epoch, journal }: PromiseRequest): Promise<PromiseAnswer<Payload>> {
+    if (!this.#knowsBatches) return this.#parts.sendOne(object, { epoch, journal });
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ object, request, resolve, reject });
+      this.#waiting.push({ object, epoch, journal, resolve, reject });
       this.#plan();
     });
+  }
+
+  /** At once, as as few messages as will do. */
+  async promiseMany(asked: readonly AskedPromise[]): Promise<readonly Answer[]> {
+    const answers: Answer[] = [];
+    while (answers.length < asked.length) {
+      const next = asked.slice(answers.length, answers.length + REQUESTS_MAX);
+      answers.push(...(this.#knowsBatches ? await this.#askTogether(next) : await this.#askApart(next)));
+    }
+    return answers;
   }
 
   #plan(): void {
@@ -69,48 +79,54 @@ export class PromiseBatches {
     this.#parts.world.timers.soon(() => {
       this.#isPlanned = false;
       this.#underWay++;
-      void this.#ask(this.#waiting.splice(0, REQUESTS_MAX));
+      void this.#askWaiting(this.#waiting.splice(0, REQUESTS_MAX));
       this.#plan();
     });
   }
 
-  async #ask(batch: readonly Asked[]): Promise<void> {
-    let answers: PromisesAnswer;
-    try {
-      answers = await this.#parts.send(batch.map(({ object, request }) => [object, request.epoch, request.journal]));
-    } catch (thrown) {
-      return this.#failed(batch, asMoonportError(thrown));
-    } finally {
-      this.#underWay--;
-      this.#plan();
-    }
-    for (const [index, asked] of batch.entries()) {
+  async #askWaiting(batch: readonly Waiting[]): Promise<void> {
+    const answers = await this.#askTogether(batch);
+    this.#underWay--;
+    this.#plan();
+    for (const [index, { object, epoch, journal, resolve, reject }] of batch.entries()) {
       const answer = answers[index];
-      if (answer !== undefined) settle(asked, answer);
-      else if (index === 0) asked.reject(MoonportError.of("internal", "a journal answered nothing"));
-      else this.promise(asked.object, asked.request).then(asked.resolve, asked.reject);
+      if (answer === undefined) this.promise(object, { epoch, journal }).then(resolve, reject);
+      else if (answer instanceof MoonportError) reject(answer);
+      else resolve(answer);
     }
   }
 
-  #failed(batch: readonly Asked[], error: MoonportError): void {
-    if (error.code !== "bad_request") {
-      for (const { reject } of batch) reject(error);
-      return;
+  /** @returns of the first, at least one */
+  async #askTogether(batch: readonly AskedPromise[]): Promise<readonly Answer[]> {
+    let told: PromisesAnswer;
+    try {
+      told = await this.#parts.send(batch.map(({ object, epoch, journal }) => [object, epoch, journal]));
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      if (error.code !== "bad_request") return batch.map(() => error);
+      this.#knowsBatches = false;
+      return this.#askApart(batch);
     }
-    this.#knowsBatches = false;
-    for (const { object, request, resolve, reject } of batch)
-      this.#parts.sendOne(object, request).then(resolve, reject);
+    if (told.length === 0) return [MoonportError.of("internal", "a journal answered nothing")];
+    return told.slice(0, batch.length).map((answer, index) => answerAbout(batch[index] as AskedPromise, answer));
+  }
+
+  #askApart(batch: readonly AskedPromise[]): Promise<readonly Answer[]> {
+    const { sendOne } = this.#parts;
+    return Promise.all(
+      batch.map(({ object, epoch, journal }) => sendOne(object, { epoch, journal }).catch(asMoonportError)),
+    );
   }
 }
 
-function settle({ object, resolve, reject }: Asked, [about, answer]: PromisesAnswer[number]): void {
-  if (about !== object) return reject(MoonportError.of("internal", `a journal answered about ${about}, not ${object}`));
-  if (answer.kind !== "failed") return resolve(fromWire(answer));
-  reject(errorOf(answer.problem) ?? MoonportError.of("internal", "another node failed and did not say how"));
+function answerAbout({ object }: AskedPromise, [about, answer]: PromisesAnswer[number]): Answer {
+  if (about !== object) return MoonportError.of("internal", `a journal answered about ${about}, not ${object}`);
+  if (answer.kind !== "failed") return fromWire(answer);
+  return errorOf(answer.problem) ?? MoonportError.of("internal", "another node failed and did not say how");
 }
 
 /** The journal as it answers batches. */
-export interface PromisingJournal extends Pick<JournalPort, "promise"> {
+export interface PromisingJournal extends Pick<JournalPort, "promiseMany"> {
   /** Of the entries that it holds of the object. */
   tailBytes(object: string): number;
 }
@@ -122,19 +138,16 @@ export async function answerPromises(
   bytesMax: number,
 ): Promise<PromisesAnswer> {
   let bytes = 0;
-  let taken = 0;
-  for (const [object] of body) {
+  const asked: AskedPromise[] = [];
+  for (const [object, epoch, name] of body) {
     bytes += journal.tailBytes(object);
-    if (taken > 0 && bytes > bytesMax) break;
-    taken++;
+    if (asked.length > 0 && bytes > bytesMax) break;
+    asked.push({ object, epoch, journal: name });
   }
-  return Promise.all(
-    body.slice(0, taken).map(async ([object, epoch, name]) => {
-      try {
-        return [object, toWire(await journal.promise(object, { epoch, journal: name }))] as const;
-      } catch (thrown) {
-        return [object, { kind: "failed", problem: problemOf(asMoonportError(thrown)) }] as const;
-      }
-    }),
-  );
+  const answers = await journal.promiseMany(asked);
+  return answers.map((answer, index) => {
+    const { object } = asked[index] as AskedPromise;
+    if (answer instanceof MoonportError) return [object, { kind: "failed", problem: problemOf(answer) }];
+    return [object, toWire(answer)];
+  });
 }

@@ -19,6 +19,9 @@ import type { Timer, World } from "../world/world.js";
 
 /** Objects woken at once: each opens its file, and callers want to open others meanwhile. */
 const WAKES_MAX = 64;
+const BATCHES_AT_ONCE = 2;
+/** Of a claim that nothing would come back to; then it waits for a call. */
+const TRIES_MAX = 3;
 
 export interface TakeoverParts {
   readonly world: World;
@@ -43,6 +46,8 @@ interface Orphan {
   readonly object: string;
   /** Undefined when the bucket has all that this journal was told. */
   readonly tail: HeldTail | undefined;
+  /** That failed before. */
+  readonly tries?: number;
 }
 
 export class Takeover {
@@ -51,6 +56,8 @@ export class Takeover {
   #again = false;
   #later: Timer | undefined;
   #isStopped = false;
+  /** How often those were tried that were not claimed for a reason that may pass: of one without a tail nobody is reminded. */
+  readonly #missed = new Map<string, number>();
 
   constructor(parts: TakeoverParts) {
     this.#parts = parts;
@@ -74,10 +81,15 @@ export class Takeover {
   async #run(): Promise<void> {
     while (this.#again && !this.#isStopped) {
       this.#again = false;
+      this.#missed.clear();
       const orphans = [...this.#tails(), ...this.#covered()];
       await this.#each(orphans.filter(({ object }) => this.#parts.rankOf(partitionOf(object)) === 0));
     }
-    if (this.#tails().length > 0) this.#lookLater();
+    if (this.#hasMore) this.#lookLater();
+  }
+
+  get #hasMore(): boolean {
+    return this.#missed.size > 0 || this.#tails().length > 0;
   }
 
   /** Those of which no living session is known to take care. */
@@ -110,39 +122,34 @@ export class Takeover {
 
   async #sweep(): Promise<void> {
     if (this.#running !== undefined) return;
-    this.#running = this.#each(this.#tails()).finally(() => {
+    const missed = Array.from(this.#missed, ([object, tries]) => ({ object, tail: undefined, tries }));
+    this.#missed.clear();
+    this.#running = this.#each([...this.#tails(), ...missed]).finally(() => {
       this.#running = undefined;
       if (this.#again) this.begin();
-      else if (this.#tails().length > 0) this.#lookLater();
+      else if (this.#hasMore) this.#lookLater();
     });
     await this.#running;
   }
 
   /** All are claimed before any is woken, or callers would wait for owners behind files that nobody has asked for. */
   async #each(orphans: readonly Orphan[]): Promise<void> {
-    const { settings, isBucketEmbedded } = this.#parts;
     const owing: ObjectIdentity[] = [];
-    let next = 0;
-    let waking = 0;
-    const wakeOwing = async (): Promise<void> => {
-      if (waking >= WAKES_MAX) return;
-      waking++;
-      for (let object = owing.shift(); object !== undefined && this.#goesOn; object = owing.shift()) {
-        await this.#wake(object);
-      }
-      waking--;
-    };
-    const worker = async (): Promise<void> => {
-      while (next < orphans.length && this.#goesOn) {
-        const orphan = orphans[next++] as Orphan;
-        const object = objectOfId(orphan.object);
-        if (await this.#claim(object, orphan.tail)) owing.push(object);
-      }
-      await wakeOwing();
-    };
-    const atOnce = isBucketEmbedded ? settings.TAKEOVER_BATCH : settings.TAKEOVER_CONCURRENCY;
-    await Promise.all(Array.from({ length: Math.min(atOnce, orphans.length) }, worker));
+    const { atOnce, batch } = this.#pace();
+    await inParallel(Math.ceil(orphans.length / batch), atOnce, async (index) => {
+      if (this.#goesOn) owing.push(...(await this.#claim(orphans.slice(index * batch, (index + 1) * batch))));
+    });
+    await inParallel(owing.length, WAKES_MAX, async (index) => {
+      if (this.#goesOn) await this.#wake(owing[index] as ObjectIdentity);
+    });
     if (this.#goesOn && orphans.some((orphan) => this.#isMisplaced(orphan))) this.#parts.misplaced();
+  }
+
+  /** Two batches: while the bucket and the journals are at one, the next is made ready. */
+  #pace(): { readonly atOnce: number; readonly batch: number } {
+    const { settings, claims } = this.#parts;
+    if (!claims.isBulk) return { atOnce: settings.TAKEOVER_CONCURRENCY, batch: 1 };
+    return { atOnce: BATCHES_AT_ONCE, batch: Math.ceil(settings.TAKEOVER_BATCH / BATCHES_AT_ONCE) };
   }
 
   #isMisplaced({ object }: Orphan): boolean {
@@ -154,20 +161,30 @@ export class Takeover {
     return !this.#isStopped && this.#parts.isValid();
   }
 
-  /** @returns whether it is this node's by that, and writes of it were in journals alone */
-  async #claim(object: ObjectIdentity, tail: HeldTail | undefined): Promise<boolean> {
+  /** @returns those that are this node's by that, and of which journals alone had writes */
+  async #claim(orphans: readonly Orphan[]): Promise<readonly ObjectIdentity[]> {
     const { claims } = this.#parts;
-    try {
-      if (claims.held(object) !== undefined) return false;
-      const manifest = await claims.peek(object);
-      const hasTail = tail !== undefined && !(await this.#isVoid(object, manifest, tail));
-      if (!hasTail && !(this.#parts.isBucketEmbedded && this.#isLeft(manifest))) return false;
-      await claims.claim(object);
-      return hasTail;
-    } catch (thrown) {
-      this.#failed(object, thrown);
-      return false;
-    }
+    const tails = new Map<string, HeldTail>();
+    const objects = orphans.map(({ object, tail }) => {
+      if (tail !== undefined) tails.set(object, tail);
+      return objectOfId(object);
+    });
+    const free = objects.filter((object) => claims.held(object) === undefined);
+    const voids: Promise<unknown>[] = [];
+    const isWanted = (object: ObjectIdentity, manifest: Manifest | undefined): boolean => {
+      const tail = tails.get(object.id);
+      if (tail !== undefined && !isVoid(manifest, tail)) return true;
+      tails.delete(object.id);
+      if (tail !== undefined && manifest !== undefined) voids.push(this.#letGo(object, manifest));
+      return this.#parts.isBucketEmbedded && this.#isLeft(manifest);
+    };
+    await claims.claimMany(free, isWanted, (object, thrown) => {
+      const tries = 1 + (orphans.find((orphan) => orphan.object === object.id)?.tries ?? 0);
+      if (this.#failed(object, thrown) && !tails.has(object.id) && tries < TRIES_MAX)
+        this.#missed.set(object.id, tries);
+    });
+    await Promise.all(voids);
+    return free.filter((object) => tails.has(object.id) && claims.held(object) !== undefined);
   }
 
   async #wake(object: ObjectIdentity): Promise<void> {
@@ -178,11 +195,13 @@ export class Takeover {
     }
   }
 
-  #failed(object: ObjectIdentity, thrown: unknown): void {
+  /** @returns whether it may do another time */
+  #failed(object: ObjectIdentity, thrown: unknown): boolean {
     const error = asMoonportError(thrown);
     // Its owner lives, or another survivor was quicker.
-    if (error.code === "moved") return;
+    if (error.code === "moved") return false;
     this.#parts.world.log.warn({ object: object.id, code: error.code }, `not taken over for now: ${error.message}`);
+    return error.retryable;
   }
 
   /** It was not given up, and whoever has it is not there any more. */
@@ -190,12 +209,28 @@ export class Takeover {
     return manifest !== undefined && !ownershipOf(manifest).clean && !this.#parts.isLive(manifest.owner);
   }
 
-  /** The record says that nobody will ask for this tail again: the journal lets go of it. */
-  async #isVoid(object: ObjectIdentity, manifest: Manifest | undefined, tail: HeldTail): Promise<boolean> {
-    if (manifest === undefined) return false;
+  /** Nobody will ask for this tail again: the journal lets go of it. */
+  async #letGo(object: ObjectIdentity, manifest: Manifest): Promise<void> {
     const { tailEpoch, covered } = ownershipOf(manifest);
-    const isVoid = tailEpoch > tail.tailEpoch || (tailEpoch === tail.tailEpoch && covered >= tail.have);
-    if (isVoid) await this.#parts.journal.notice(object.id, { epoch: tailEpoch, covered });
-    return isVoid;
+    try {
+      await this.#parts.journal.notice(object.id, { epoch: tailEpoch, covered });
+    } catch (thrown) {
+      this.#failed(object, thrown);
+    }
   }
+}
+
+/** A later owner has made it void, or the bucket has got beyond it. */
+function isVoid(manifest: Manifest | undefined, tail: HeldTail): boolean {
+  if (manifest === undefined) return false;
+  const { tailEpoch, covered } = ownershipOf(manifest);
+  return tailEpoch > tail.tailEpoch || (tailEpoch === tail.tailEpoch && covered >= tail.have);
+}
+
+async function inParallel(count: number, atOnce: number, act: (index: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < count) await act(next++);
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, count) }, worker));
 }

@@ -8,6 +8,7 @@ import type {
   PromiseAnswer,
   PromiseRequest,
 } from "../cluster/journal-rules.js";
+import type { MoonportError } from "../errors.js";
 
 /** A segment's bytes (shipping/wal/segment). */
 export type Payload = Uint8Array;
@@ -21,6 +22,12 @@ export interface JournalPort {
   /** Undefined where the journal knows nothing of the object (J6). */
   notice(object: string, notice: CoverageNotice): Promise<NoticeAnswer | undefined>;
   promise(object: string, request: PromiseRequest): Promise<PromiseAnswer<Payload>>;
+  /** As so many calls of `promise`, in their order; what fails for one fails for that one. Never rejects. */
+  promiseMany(asked: readonly AskedPromise[]): Promise<readonly (PromiseAnswer<Payload> | MoonportError)[]>;
+}
+
+export interface AskedPromise extends PromiseRequest {
+  readonly object: string;
 }
 
 /** An object whose entries a journal holds: what a survivor takes over when the owner's session has died. */

@@ -27,12 +27,12 @@ import {
   type PromiseAnswer,
   type PromiseRequest,
 } from "../cluster/journal-rules.js";
-import { assert, MoonportError } from "../errors.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
 import type { Batch } from "./batch.js";
 import { Cleaner } from "./cleaner.js";
-import type { EntryRange, HeldEntries, HeldTail, JournalPort, Payload } from "./contract.js";
+import type { AskedPromise, EntryRange, HeldEntries, HeldTail, JournalPort, Payload } from "./contract.js";
 import type { FileLedger } from "./file-ledger.js";
 import { journalFileName } from "./file-names.js";
 import { HeldObjects } from "./held-objects.js";
@@ -178,6 +178,32 @@ export class Journal implements JournalPort {
       this.#adopt(slot, held);
       return this.#whenDurable(slot, () => this.#withPayloads(answer));
     });
+  }
+
+  /** Answers without entries, as most are, wait together. */
+  async promiseMany(asked: readonly AskedPromise[]): Promise<readonly (PromiseAnswer<Payload> | MoonportError)[]> {
+    const batches = new Set<Batch>();
+    const answers = asked.map(({ object, epoch, journal }) => {
+      const slot = this.#state.kind === "open" ? this.#objects.get(object) : undefined;
+      if (slot === undefined || !mayForget(slot.held))
+        return this.promise(object, { epoch, journal }).catch(asMoonportError);
+      assertWhole(epoch);
+      const { held, answer } = decidePromise(this.id, slot.held, { epoch, journal });
+      this.#adopt(slot, held);
+      if (slot.batch?.isDurable === false) batches.add(slot.batch);
+      // There is nothing to read back, which is all that would be another type.
+      return answer as PromiseAnswer<Payload>;
+    });
+    const waits = Array.from(batches, (batch) => {
+      return new Promise<void>((resolve, reject) => void batch.waiters.push({ durable: resolve, failed: reject }));
+    });
+    try {
+      await Promise.all(waits);
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      return Promise.all(answers.map((answer) => (answer instanceof Promise ? answer : error)));
+    }
+    return Promise.all(answers);
   }
 
   /** Waits for what is under way; requests from now on are refused. Idempotent. */

@@ -6,14 +6,16 @@
  * forgotten one is read again and recognised by the session that wrote it.
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
-import type { Bucket, Version } from "../bucket/bucket.js";
+import type { Bucket, BucketBulk, Version } from "../bucket/bucket.js";
 import { changeSet, claim, releaseClean, standing, takeOver } from "../cluster/ownership.js";
 import { answersNeeded } from "../cluster/quorum.js";
-import { assert, MoonportError } from "../errors.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
+import { deferred } from "../world/deferred.js";
 import { faultPoint } from "../world/fault-point.js";
 import { uuidv7, type World } from "../world/world.js";
+import { type BulkOutcome, claimInBulk, type StandingRecord } from "./bulk-claims.js";
 import type { FleetView } from "./fleet-view.js";
 import { ObjectKeys } from "./layout.js";
 import {
@@ -28,7 +30,7 @@ import {
 } from "./manifest.js";
 import { gatherPromises } from "./promises.js";
 import type { NextSweep } from "./retention.js";
-import { type Tail, withTail } from "./tail.js";
+import { tailOf, withTail } from "./tail.js";
 
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
@@ -84,10 +86,8 @@ const RACES_MAX = 3;
 /** Peeks remembered for the claim that follows, beside those of a takeover. */
 const PEEKED_MAX = 256;
 
-interface Peeked {
-  readonly manifest: Manifest;
-  readonly version: Version;
-}
+/** Told the record as it stands, undefined where there is none: whether to claim the object. */
+export type IsWanted = (object: ObjectIdentity, manifest: Manifest | undefined) => boolean;
 
 export interface ClaimHooks {
   /** Told of each object that is forgotten: it is not served as before. */
@@ -108,10 +108,12 @@ export class Claims {
   readonly #claimed: (object: ObjectIdentity) => void;
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
-  /** Sets of journals that are changed while nobody uses the object. */
-  readonly #renewing = new Map<string, Promise<void>>();
+  /** Records that are changed while nobody uses the object: another set of journals, a release. */
+  readonly #changing = new Map<string, Promise<void>>();
   readonly #claiming = new Map<string, Promise<Claim>>();
-  readonly #peeked = new Map<string, Peeked>();
+  /** Objects that are claimed together, each with the end of that. */
+  readonly #inBulk = new Map<string, Promise<void>>();
+  readonly #peeked = new Map<string, StandingRecord>();
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
@@ -143,17 +145,101 @@ export class Claims {
    * `object_corrupt`
    */
   async claim(object: ObjectIdentity): Promise<Claim> {
-    const renewing = this.#renewing.get(object.id);
-    if (renewing !== undefined) await renewing;
+    for (let other = this.#otherOf(object.id); other !== undefined; other = this.#otherOf(object.id)) await other;
     const known = this.#held.get(object.id);
     if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
+    return this.#claimAlone(object);
+  }
+
+  /** What is under way with the object's record and decides whether it is held: a claim waits for that. */
+  #otherOf(id: string): Promise<void> | undefined {
+    return this.#changing.get(id) ?? this.#inBulk.get(id);
+  }
+
+  #claimAlone(object: ObjectIdentity, raised?: StandingRecord): Promise<Claim> {
     // Two claims of one session would take the object from each other.
     let claiming = this.#claiming.get(object.id);
     if (claiming === undefined) {
-      claiming = this.#claim(object).finally(() => this.#claiming.delete(object.id));
+      claiming = this.#claim(object, { raised }).finally(() => this.#claiming.delete(object.id));
       this.#claiming.set(object.id, claiming);
     }
     return claiming;
+  }
+
+  /** Whether {@link claimMany} costs little more than one claim. */
+  get isBulk(): boolean {
+    return this.#bucket.bulk !== undefined;
+  }
+
+  /**
+   * Claims of those objects that are not held all that `isWanted`: where the bucket can, together. Who asks for one of them alone
+   * meanwhile waits for that.
+   * @param failed told of each that could not be claimed, as {@link claim} says
+   */
+  async claimMany(
+    objects: readonly ObjectIdentity[],
+    isWanted: IsWanted,
+    failed: (object: ObjectIdentity, thrown: unknown) => void,
+  ): Promise<void> {
+    const free = objects.filter(({ id }) => {
+      return !this.#held.has(id) && !this.#claiming.has(id) && this.#otherOf(id) === undefined;
+    });
+    const { bulk } = this.#bucket;
+    if (bulk !== undefined) return this.#claimTogether(bulk, free, isWanted, failed);
+    const one = async (object: ObjectIdentity): Promise<void> => {
+      try {
+        if (isWanted(object, await this.peek(object))) await this.claim(object);
+      } catch (thrown) {
+        failed(object, thrown);
+      }
+    };
+    await Promise.all(free.map(one));
+  }
+
+  async #claimTogether(
+    bulk: BucketBulk,
+    objects: readonly ObjectIdentity[],
+    isWanted: IsWanted,
+    failed: (object: ObjectIdentity, thrown: unknown) => void,
+  ): Promise<void> {
+    const { session } = this.#fleet;
+    const ended = deferred<void>();
+    for (const { id } of objects) this.#inBulk.set(id, ended.promise);
+    const outcomes = await claimInBulk(
+      {
+        world: this.#world,
+        bulk,
+        fleet: this.#fleet,
+        isWanted,
+        beforeTail: this.#beforeTail,
+        raised: ({ id }) => void this.#mustRaise.delete(id),
+      },
+      objects,
+    );
+    for (const { id } of objects) this.#inBulk.delete(id);
+    ended.resolve();
+    const alone: Promise<unknown>[] = [];
+    for (const [index, object] of objects.entries()) {
+      const outcome = outcomes[index] as BulkOutcome;
+      switch (outcome.kind) {
+        case "claimed":
+          if (!this.#isStill(session)) failed(object, lapsed());
+          else this.#remember(new Claim(object, outcome.record.manifest, outcome.record.version));
+          break;
+        case "alone":
+        case "raised": {
+          const raised = outcome.kind === "raised" ? outcome.record : undefined;
+          alone.push(this.#claimAlone(object, raised).catch((thrown: unknown) => failed(object, thrown)));
+          break;
+        }
+        case "failed":
+          failed(object, outcome.error);
+          break;
+        case "left":
+          break;
+      }
+    }
+    await Promise.all(alone);
   }
 
   /**
@@ -161,27 +247,36 @@ export class Claims {
    * @returns the seq that it goes on from. @throws MoonportError as {@link claim}
    */
   async recover(object: ObjectIdentity): Promise<number> {
+    for (let other = this.#otherOf(object.id); other !== undefined; other = this.#otherOf(object.id)) await other;
     const held = this.#held.get(object.id);
     if (held !== undefined) return held.manifest.seq;
-    const claim = await this.#claim(object, true);
+    const claim = await this.#claim(object, { acceptLoss: true });
     const { epoch, seq } = claim.manifest;
     this.#world.log.warn({ object: object.id, epoch, seq }, "recovered: released writes after this seq may be lost");
     return seq;
   }
 
-  async #claim(object: ObjectIdentity, acceptLoss = false): Promise<Claim> {
+  /** @param how `raised`: its CAS1 has landed, and this is the record by it */
+  async #claim(
+    object: ObjectIdentity,
+    how: { readonly acceptLoss?: boolean; readonly raised?: StandingRecord | undefined } = {},
+  ): Promise<Claim> {
     const { session } = this.#fleet;
+    const { acceptLoss = false, raised } = how;
     for (let race = 0; race < RACES_MAX; race++) {
       if (!this.#fleet.isValid()) break;
-      const won = await this.#tryClaim(object, acceptLoss);
-      // One that has lapsed keeps its name until there is another: what it won is remembered under neither.
-      if (session !== this.#fleet.session || !this.#fleet.isValid()) break;
+      const isRaised = raised !== undefined && race === 0;
+      const won = await (isRaised ? this.#complete(object, raised, acceptLoss) : this.#tryClaim(object, acceptLoss));
+      if (!this.#isStill(session)) break;
       if (won !== undefined) return this.#remember(won);
     }
-    if (session !== this.#fleet.session || !this.#fleet.isValid()) {
-      throw MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
-    }
+    if (!this.#isStill(session)) throw lapsed();
     throw MoonportError.of("moved", `another node keeps claiming ${object.id}`, { object: object.id });
+  }
+
+  /** One that has lapsed keeps its name until there is another: what it won is remembered under neither. */
+  #isStill(session: string): boolean {
+    return session === this.#fleet.session && this.#fleet.isValid();
   }
 
   /** The record as it stands, without claiming; undefined when the key was never written. */
@@ -230,7 +325,10 @@ export class Claims {
    * comes before the release finds an owner that lives.
    */
   async release(object: ObjectIdentity): Promise<void> {
-    await this.#renewing.get(object.id);
+    if (this.#held.has(object.id)) await this.#change(object.id, () => this.#release(object));
+  }
+
+  async #release(object: ObjectIdentity): Promise<void> {
     const held = this.#held.get(object.id);
     if (held === undefined) return;
     this.#held.delete(object.id);
@@ -242,13 +340,23 @@ export class Claims {
     const next = releaseClean(ownershipOf(manifest), me, uuidv7(this.#world), progress);
     this.#mustRaise.add(object.id);
     if (next.kind === "refused") return this.#lost(object.id);
-    const releasing = this.#write(object, withOwnership(manifest, next.record), version).then(
-      () => {},
-      (error: Error) => this.#world.log.debug({ object: object.id, error: error.message }, "a release is in doubt"),
-    );
-    this.#renewing.set(object.id, releasing);
-    await releasing.finally(() => this.#renewing.delete(object.id));
+    try {
+      await this.#write(object, withOwnership(manifest, next.record), version);
+    } catch (thrown) {
+      const { message } = asMoonportError(thrown);
+      this.#world.log.debug({ object: object.id, error: message }, "a release is in doubt");
+    }
     this.#lost(object.id);
+  }
+
+  /** One change of a record by its owner at a time, in the order in which they are asked for: whoever claims it waits for all. */
+  #change(id: string, change: () => Promise<void>): Promise<void> {
+    const before = this.#changing.get(id);
+    const changing = (before === undefined ? change() : before.then(change)).finally(() => {
+      if (this.#changing.get(id) === changing) this.#changing.delete(id);
+    });
+    this.#changing.set(id, changing);
+    return changing;
   }
 
   /** The session is over: under the next one everything is claimed anew. */
@@ -258,7 +366,6 @@ export class Claims {
     this.#mustRaise.clear();
   }
 
-  /** @returns undefined when the record has moved meanwhile */
   /**
    * Other nodes are there than before: of each object whose file is closed, the record names the journals that count from now
    * on. All of it is covered, so that is one write (O3). Never rejects: what fails is claimed anew at its next use.
@@ -266,7 +373,7 @@ export class Claims {
    */
   async renewSets(inUse: (id: string) => boolean): Promise<void> {
     const due = [...this.#held.values()].filter(({ object, manifest }) => {
-      return !inUse(object.id) && !this.#renewing.has(object.id) && this.#fleet.mustRenew(ownershipOf(manifest));
+      return !inUse(object.id) && !this.#changing.has(object.id) && this.#fleet.mustRenew(ownershipOf(manifest));
     });
     let next = 0;
     const worker = async (): Promise<void> => {
@@ -274,10 +381,8 @@ export class Claims {
         const claim = due[next++] as Claim;
         const { id } = claim.object;
         // It may have been opened while others were renewed.
-        if (inUse(id) || this.#renewing.has(id) || this.#held.get(id) !== claim) continue;
-        const renewing = this.#renewSet(claim).finally(() => this.#renewing.delete(id));
-        this.#renewing.set(id, renewing);
-        await renewing;
+        if (inUse(id) || this.#changing.has(id) || this.#held.get(id) !== claim) continue;
+        await this.#change(id, () => this.#renewSet(claim));
       }
     };
     await Promise.all(Array.from({ length: this.#settings.TAKEOVER_CONCURRENCY }, worker));
@@ -308,7 +413,7 @@ export class Claims {
     if (found === undefined) {
       this.#refuseWhileLeaving(object, undefined);
       const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
-      const claimed = await this.#write(object, first, undefined);
+      const claimed = this.#raised(await this.#write(object, first, undefined));
       // Nobody can have left anything under a key that was never written.
       if (claimed !== undefined) {
         claimed.nextSweep = { kind: "rests", sinceMs: this.#world.clock.monotonicMs(), compactions: 0 };
@@ -322,7 +427,9 @@ export class Claims {
     const needed = answersNeeded(ownershipOf(before).quorum);
     // No journal was told of anything that the bucket does not have: one write is the whole claim.
     if (needed === 0 || before.replicas?.clean === true) {
-      return this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version);
+      return this.#raised(
+        await this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version),
+      );
     }
     return this.#claimWithTail(object, before, found.version, acceptLoss);
   }
@@ -340,20 +447,28 @@ export class Claims {
     const view = { ownerLives: false, holds: false };
     const first = claim(ownershipOf(before), session, uuidv7(this.#world), replicas, view);
     assert(first.kind === "next", "a claim of what nobody holds");
-    const raised = await this.#write(object, withOwnership(before, first.record), version);
+    const raised = this.#raised(await this.#write(object, withOwnership(before, first.record), version));
     if (raised === undefined) return undefined;
     faultPoint("claim.raised", object.id);
+    return this.#complete(object, raised, acceptLoss);
+  }
+
+  /** C2 to C4, of a record that this session's CAS1 has made. */
+  async #complete(object: ObjectIdentity, raised: StandingRecord, acceptLoss: boolean): Promise<Claim | undefined> {
+    const replicas = this.#fleet.replicasFor(object);
+    if (replicas === undefined) throw needsFleet(object, raised.manifest);
+    const keys = new ObjectKeys(object);
     const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
     faultPoint("claim.promised", object.id);
     const tail = tailOf(object, choice);
     if (tail.length > 0) await this.#beforeTail(object);
     const content = withTail(raised.manifest, tail);
-    const me = { session, epoch: first.record.epoch };
+    const me = { session: raised.manifest.owner, epoch: raised.manifest.epoch };
     const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);
     assert(second.kind === "next", "CAS2 follows its own CAS1");
     const next = withOwnership(content.manifest, second.record);
-    const beside = content.beside.map(({ entry, bytes }) => ({ key: raised.keys.segment(entry), bytes }));
+    const beside = content.beside.map(({ entry, bytes }) => ({ key: keys.segment(entry), bytes }));
     return this.#write(object, next, raised.version, beside);
   }
 
@@ -365,6 +480,12 @@ export class Claims {
   #isServedHere(object: ObjectIdentity, manifest: Manifest): boolean {
     if (manifest.destroyed || this.#mustRaise.has(object.id)) return false;
     return standing(ownershipOf(manifest), { session: this.#fleet.session, epoch: manifest.epoch }) === "serving";
+  }
+
+  /** What may not be gone on with is behind it: it has an epoch of its own. No other write of this session says so. */
+  #raised(claim: Claim | undefined): Claim | undefined {
+    if (claim !== undefined) this.#mustRaise.delete(claim.object.id);
+    return claim;
   }
 
   /** @throws MoonportError `moved` */
@@ -404,7 +525,6 @@ export class Claims {
     };
     const result = await this.#untilResolved(write);
     if (result.kind !== "landed") return undefined;
-    this.#mustRaise.delete(object.id);
     return new Claim(object, next, result.version);
   }
 
@@ -412,13 +532,13 @@ export class Claims {
    * A claim mostly follows a peek. One that is out of date loses its compare-and-swap and reads again; but one that names
    * this session would be adopted without any, so only a fresh reading may.
    */
-  #takePeeked(object: ObjectIdentity): Peeked | undefined {
+  #takePeeked(object: ObjectIdentity): StandingRecord | undefined {
     const peeked = this.#peeked.get(object.id);
     this.#peeked.delete(object.id);
     return peeked?.manifest.owner === this.#fleet.session ? undefined : peeked;
   }
 
-  async #read(object: ObjectIdentity): Promise<Peeked | undefined> {
+  async #read(object: ObjectIdentity): Promise<StandingRecord | undefined> {
     const found = await this.#bucket.get(new ObjectKeys(object).manifest);
     return found && { manifest: decodeManifest(object.id, found.bytes), version: found.version };
   }
@@ -454,20 +574,8 @@ export class Claims {
   }
 }
 
-function tailOf(object: ObjectIdentity, choice: Exclude<Awaited<ReturnType<typeof gatherPromises>>, undefined>): Tail {
-  switch (choice.kind) {
-    case "bucket":
-      return [];
-    case "tail":
-      return [...choice.entries].map(({ payload }) => payload);
-    case "own_file":
-    case "broken":
-      throw MoonportError.of("object_corrupt", `the tail of ${object.id} does not continue what the bucket holds`, {
-        object: object.id,
-        details: { ...choice },
-        hint: "the object is not served: writes are missing between the bucket and the journals",
-      });
-  }
+function lapsed(): MoonportError {
+  return MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
 }
 
 function needsFleet(object: ObjectIdentity, { replicas }: Manifest): MoonportError {

@@ -195,20 +195,39 @@ function headText({ object, rid, owner, snapshot, ...rest }: Omit<Manifest, "seg
   );
 }
 
-/** Made anew only when the set changes: each flight writes it. */
-function replicasText(replicas: ReplicaRecord): string {
-  const known = replicaTexts.get(replicas);
-  if (known !== undefined) return known;
-  const { tailEpoch, set, quorum, clean } = replicas;
-  const members = JSON.stringify(set.map(({ node, journal }) => [node, journal]));
-  const text =
+function replicasText({ tailEpoch, set, quorum, clean }: ReplicaRecord): string {
+  return (
     `"tailEpoch":${tailEpoch},"copies":${quorum.copies},"acksToLand":${quorum.acksToLand},"clean":${clean},` +
-    `"set":${members},`;
-  replicaTexts.set(replicas, text);
+    `"set":${membersText(set)},`
+  );
+}
+
+/** Made anew only when the set changes: each flight writes it. */
+function membersText(set: readonly Member[]): string {
+  let text = memberTexts.get(set);
+  if (text === undefined) {
+    text = JSON.stringify(set.map(({ node, journal }) => [node, journal]));
+    memberTexts.set(set, text);
+  }
   return text;
 }
 
-const replicaTexts = new WeakMap<ReplicaRecord, string>();
+const memberTexts = new WeakMap<readonly Member[], string>();
+
+/** Objects of one node have few sets between them: each is kept once, however many records were read that name it. */
+const knownSets = new Map<string, readonly Member[]>();
+const SETS_KNOWN_MAX = 1_024;
+
+function oneOf(stored: unknown, read: () => readonly Member[]): readonly Member[] {
+  const text = JSON.stringify(stored);
+  let set = knownSets.get(text);
+  if (set === undefined) {
+    set = read();
+    if (knownSets.size >= SETS_KNOWN_MAX) knownSets.clear();
+    knownSets.set(text, set);
+  }
+  return set;
+}
 
 function snapshotText({ epoch, seq, bytes, cutMs }: SnapshotEntry): string {
   return cutMs === undefined ? `${epoch},${seq},${bytes}` : `${epoch},${seq},${bytes},${cutMs}`;
@@ -305,7 +324,8 @@ export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
     return { node: text(value[0], "a node"), journal: text(value[1], "a journal") };
   };
   const replicasOf = (): ReplicaRecord => {
-    const set = Array.isArray(document.set) ? document.set.map(memberOf) : refuse("its set is missing");
+    const stored = document.set;
+    const set = Array.isArray(stored) ? oneOf(stored, () => stored.map(memberOf)) : refuse("its set is missing");
     const quorum = { copies: whole(document.copies, "copies"), acksToLand: whole(document.acksToLand, "acksToLand") };
     if (set.length !== quorum.copies || quorum.acksToLand > quorum.copies) refuse("its set and its quorum do not fit");
     return { tailEpoch: whole(document.tailEpoch, "tailEpoch"), set, quorum, clean: document.clean === true };

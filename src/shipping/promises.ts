@@ -35,6 +35,71 @@ export function gatherPromises(
   return new Gathering(parts, object, record).choice();
 }
 
+export interface Claiming {
+  readonly object: string;
+  /** As the claimer's CAS1, known to have won, wrote it. */
+  readonly record: OwnershipRecord;
+}
+
+/**
+ * As {@link gatherPromises} for many, where each journal is asked once, of all that name it.
+ * @returns in the order of `claims`, as soon as each has its choice; `waiting` where too few journals have answered
+ */
+export function gatherManyPromises(
+  fleet: Pick<FleetView, "journalOf">,
+  claims: readonly Claiming[],
+): Promise<readonly (TailChoice<Payload> | undefined)[]> {
+  return new Promise((resolve) => {
+    const answers = claims.map((): PromiseAnswer<Payload>[] => []);
+    const choices: (TailChoice<Payload> | undefined)[] = claims.map(({ record }) => chooseTail(record, []));
+    let undecided = claims.length;
+    const journals = byJournal(claims);
+    let silent = journals.length;
+    const heard = (index: number, answer: PromiseAnswer<Payload> | MoonportError): void => {
+      if (answer instanceof MoonportError || choices[index]?.kind !== "waiting") return;
+      const { record } = claims[index] as Claiming;
+      const counted = answers[index] as PromiseAnswer<Payload>[];
+      counted.push(answer);
+      const choice = answer.kind === "refused" ? undefined : chooseTail(record, counted);
+      choices[index] = choice;
+      if (choice?.kind !== "waiting") undecided--;
+    };
+    const ask = async ({ member, indexes }: JournalAsked): Promise<void> => {
+      try {
+        const asked = indexes.map((index) => {
+          const { object, record } = claims[index] as Claiming;
+          return { object, epoch: record.epoch, journal: member.journal };
+        });
+        const told = await fleet.journalOf(member).promiseMany(asked);
+        for (const [at, index] of indexes.entries()) heard(index, told[at] as (typeof told)[number]);
+      } catch {
+        // It has not answered: which claims that holds up is seen below.
+      }
+      silent--;
+      if (silent === 0 || undecided === 0) resolve(choices);
+    };
+    for (const asked of journals) void ask(asked);
+  });
+}
+
+interface JournalAsked {
+  readonly member: Member;
+  /** Of the claims whose record names it. */
+  readonly indexes: number[];
+}
+
+function byJournal(claims: readonly Claiming[]): readonly JournalAsked[] {
+  const journals = new Map<string, JournalAsked>();
+  for (const [index, { record }] of claims.entries()) {
+    for (const member of record.set) {
+      const known = journals.get(member.journal);
+      if (known !== undefined) known.indexes.push(index);
+      else journals.set(member.journal, { member, indexes: [index] });
+    }
+  }
+  return [...journals.values()];
+}
+
 class Gathering {
   readonly #parts: PromiseParts;
   readonly #object: string;

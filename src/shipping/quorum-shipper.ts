@@ -226,7 +226,9 @@ export class QuorumShipper implements Shipping {
         answered: (answer) => this.#answered(answer),
       });
     });
-    this.#streams = [...kept, ...streams];
+    // A set names the owner's own journal first. What others get has further to go, and leaves before this disk is asked.
+    const rankOf = ({ member }: ReplicaStream): number => members.findIndex((other) => isSameMember(other, member));
+    this.#streams = [...kept, ...streams].sort((one, other) => rankOf(other) - rankOf(one));
     for (const stream of streams) stream.send();
   }
 

@@ -1,5 +1,8 @@
 /** What a journal handed over beyond the bucket's copy, on its way into the bucket under the claimer's own epoch (C4). */
+import type { TailChoice } from "../cluster/tail-choice.js";
 import { assert, MoonportError } from "../errors.js";
+import type { ObjectIdentity } from "../identity.js";
+import type { Payload } from "../journal/contract.js";
 import { type Manifest, type SegmentEntry, withSegment } from "./manifest.js";
 import { encodeBundle } from "./wal/bundle.js";
 import { decodeSegment } from "./wal/segment.js";
@@ -11,6 +14,23 @@ export interface WithTail {
   readonly manifest: Manifest;
   /** Bodies that must be in the bucket before the manifest names them. */
   readonly beside: readonly { readonly entry: SegmentEntry; readonly bytes: Uint8Array }[];
+}
+
+/** What the claimer chose. @throws MoonportError `object_corrupt` */
+export function tailOf(object: ObjectIdentity, choice: Exclude<TailChoice<Payload>, { kind: "waiting" }>): Tail {
+  switch (choice.kind) {
+    case "bucket":
+      return [];
+    case "tail":
+      return [...choice.entries].map(({ payload }) => payload);
+    case "own_file":
+    case "broken":
+      throw MoonportError.of("object_corrupt", `the tail of ${object.id} does not continue what the bucket holds`, {
+        object: object.id,
+        details: { ...choice },
+        hint: "the object is not served: writes are missing between the bucket and the journals",
+      });
+  }
 }
 
 /** @throws MoonportError `object_corrupt` when the tail does not continue the content */

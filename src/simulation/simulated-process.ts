@@ -14,9 +14,14 @@ export function bucketOf(world: VirtualWorld, bucket: Bucket): Bucket {
       if (world.revoked) await new Promise(() => {});
     }
   };
+  const { bulk } = bucket;
   return {
     name: bucket.name,
     atomic: bucket.atomic,
+    bulk: bulk && {
+      get: (keys) => arriving(bulk.get(keys)),
+      write: (batches) => arriving(bulk.write(batches)),
+    },
     start: async () => {},
     stop: async () => {},
     get: (key) => arriving(bucket.get(key)),

@@ -6,6 +6,7 @@ export function lastingBucket(bucket: Bucket): Bucket {
   const lasting: Bucket = {
     name: bucket.name,
     atomic: bucket.atomic,
+    bulk: bucket.bulk,
     ...(bucket.hintFor !== undefined && { hintFor: (check) => bucket.hintFor?.(check) }),
     start: async () => {},
     stop: async () => {},

@@ -377,6 +377,7 @@ export function bucketConformance(name: string, subject: BucketSubject): void {
         const bucket = await started();
         const two = ["a", "b"].map((key) => ({ key, bytes: bytesOf("x") }));
         await expect(bucket.write(two)).rejects.toMatchObject({ code: "internal" });
+        expect(bucket.bulk).toBeUndefined();
       });
     }
   });
@@ -422,6 +423,41 @@ function atomicConformance(started: () => Promise<Bucket>): void {
     const landed = outcomes.flatMap((outcome, index) => (outcome.kind === "landed" ? [`seg/${index}`] : []));
     expect(landed).toHaveLength(20);
     expect((await bucket.list("seg/")).keys.toSorted()).toEqual(landed.toSorted());
+  });
+
+  test("many batches in one request each land or lose for themselves, in their order", async () => {
+    const bucket = await started();
+    const version = versionOf(await put(bucket, "old", "before"));
+    const outcomes = await bucket.bulk?.write([
+      [{ key: "old", bytes: bytesOf("after"), condition: { version } }],
+      [
+        { key: "body", bytes: bytesOf("never seen") },
+        { key: "old", bytes: bytesOf("late"), condition: { version } },
+      ],
+      [{ key: "old", bytes: bytesOf("later"), condition: { absent: true } }],
+      [
+        { key: "large", bytes: new Uint8Array(2_000_000) },
+        { key: "new", bytes: bytesOf("new"), condition: { absent: true } },
+      ],
+      [{ key: "free", bytes: bytesOf("free") }],
+    ]);
+    const kinds = outcomes?.map((outcome) => (outcome.kind === "lost" ? outcome.key : outcome.versions.length));
+    expect(kinds).toEqual([1, "old", "old", 2, 1]);
+    expect((await bucket.list("")).keys).toEqual(["free", "large", "new", "old"]);
+    expect(await textAt(bucket, "old")).toBe("after");
+    const [first] = outcomes ?? [];
+    expect((await bucket.get("old"))?.version).toBe(first?.kind === "landed" && first.versions[0]);
+  });
+
+  test("many keys are read in one request, in their order, whatever they hold", async () => {
+    const bucket = await started();
+    const sizes = [0, 10, 5_000_000, 5_000_000, 3];
+    for (const [index, size] of sizes.entries()) await bucket.write([{ key: `${index}`, bytes: new Uint8Array(size) }]);
+    const found = await bucket.bulk?.get(["4", "nothing", "2", "3", "1", "0", "nothing either"]);
+    expect(found?.map((one) => one?.bytes.length)).toEqual([3, undefined, 5_000_000, 5_000_000, 10, 0, undefined]);
+    expect(found?.[2]?.version).toBe((await bucket.get("2"))?.version);
+    expect(await bucket.bulk?.get([])).toEqual([]);
+    expect(await bucket.bulk?.write([])).toEqual([]);
   });
 
   test("a batch that names a key twice is a program's mistake", async () => {

@@ -2,14 +2,15 @@
 import { describe, expect, it } from "vitest";
 import { EntryRun } from "../../src/cluster/entry-run.js";
 import type { JournalEntry, PromiseAnswer } from "../../src/cluster/journal-rules.js";
-import { MoonportError } from "../../src/errors.js";
+import { asMoonportError, MoonportError } from "../../src/errors.js";
 import {
   answerPromises,
   PromiseBatches,
   type PromisesAnswer,
   type PromisesBody,
+  type PromisingJournal,
 } from "../../src/fleet/promise-batches.js";
-import type { JournalPort, Payload } from "../../src/journal/contract.js";
+import type { AskedPromise, JournalPort, Payload } from "../../src/journal/contract.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 
 const JOURNAL = "j1";
@@ -49,8 +50,9 @@ class Stage {
   }
 }
 
-function journalOf(promise: JournalPort["promise"], tailBytes: (object: string) => number = () => 0) {
-  return { promise, tailBytes };
+function journalOf(promise: JournalPort["promise"], tailBytes: (object: string) => number = () => 0): PromisingJournal {
+  const one = ({ object, ...request }: AskedPromise) => promise(object, request).catch(asMoonportError);
+  return { promiseMany: (asked) => Promise.all(asked.map(one)), tailBytes };
 }
 
 describe("promises that are asked for in one turn", () => {
@@ -128,5 +130,42 @@ describe("promises that are asked for in one turn", () => {
     const value = answer?.status === "fulfilled" ? answer.value : undefined;
     const tail = value?.kind === "promised" ? [...value.tail.entries] : [];
     expect(tail).toEqual([{ afterSeq: 0, toSeq: 1, payload }]);
+  });
+});
+
+describe("promises that are asked for together", () => {
+  const many = (count: number): AskedPromise[] =>
+    Array.from({ length: count }, (_, index) => ({ object: `o${index}`, epoch: index + 1, journal: JOURNAL }));
+
+  it("travel at once, as many in a message as one holds, each answered in its place", async () => {
+    const stage = new Stage((body) => answerPromises(journalOf(answering), body, 100));
+    const answers = await stage.time.until(stage.batches.promiseMany(many(2_500)));
+    expect(stage.sent.map(({ length }) => length)).toEqual([1_024, 1_024, 452]);
+    expect(answers.map((answer) => "epoch" in answer && answer.epoch)).toEqual(many(2_500).map(({ epoch }) => epoch));
+  });
+
+  it("are asked for again as far as an answer left them out", async () => {
+    const stage = new Stage((body) =>
+      answerPromises(
+        journalOf(answering, () => 60),
+        body,
+        100,
+      ),
+    );
+    const answers = await stage.time.until(stage.batches.promiseMany(many(3)));
+    expect(answers).toMatchObject([1, 2, 3].map((epoch) => ({ kind: "promised", epoch })));
+    expect(stage.sent.map(({ length }) => length)).toEqual([3, 2, 1]);
+  });
+
+  it("fail with what their message failed with, and are asked for apart of a release that knows no batches", async () => {
+    const dead = new Stage(() => Promise.reject(MoonportError.of("node_unreachable", "it is gone")));
+    const failed = await dead.time.until(dead.batches.promiseMany(many(2)));
+    expect(failed).toMatchObject([{ code: "node_unreachable" }, { code: "node_unreachable" }]);
+    const old = new Stage(() => Promise.reject(MoonportError.of("bad_request", "it does not know that")));
+    for (const _ of ["first", "later"]) {
+      expect(await old.time.until(old.batches.promiseMany(many(2)))).toMatchObject([{ epoch: 1 }, { epoch: 2 }]);
+    }
+    expect(old.sent).toHaveLength(1);
+    expect(old.sentAlone).toEqual(["o0", "o1", "o0", "o1"]);
   });
 });

@@ -1,6 +1,7 @@
 /** A node dies: whoever is to have its objects claims them, as soon as it is known to be dead and before anybody calls. */
 import path from "node:path";
 import { describe, expect, it, onTestFinished, test } from "vitest";
+import { type BucketBulk, bucketError } from "../../src/bucket/bucket.js";
 import { identityOf, type ObjectIdentity, partitionOf } from "../../src/identity.js";
 import { appIn } from "../../src/simulation/app-in.js";
 import { SimulatedFleet, type SimulatedFleetOptions } from "../../src/simulation/simulated-fleet.js";
@@ -128,6 +129,49 @@ describe("what a dead node owned", () => {
     expect(held(fleet, ["d"], atD)).toBe(atD.length);
     expect(held(fleet, ["b", "c"], atD)).toBe(0);
   });
+});
+
+test("a call that waits for a death goes on when it is known, not when it would have tried again", async () => {
+  const fleet = await threeNodes({ atomicBucket: true });
+  const objects = await written(fleet, "a", "called");
+  await fleet.time.advance(2_000);
+  fleet.node("a").crash();
+  const { time } = fleet;
+  const answeredMs: number[] = [];
+  const answers = objects.map(async (object) => {
+    const request = { object, method: "value", args: [], caller: { kind: "client" as const } };
+    const { value } = await fleet.node("b").node.call(request);
+    answeredMs.push(time.nowMs);
+    return value;
+  });
+  const provedMs: number[] = [];
+  for (const name of ["b", "c"]) {
+    while (fleet.node(name).node.fleet.members.length === 3) await time.advance(1);
+    provedMs.push(time.nowMs);
+  }
+  expect(await time.until(Promise.all(answers))).toEqual(objects.map((_, number) => number));
+  // Its own claim's six answers of the bucket and of journals, and its file; the pause between two tries is ten times as long.
+  expect(Math.max(...answeredMs) - Math.max(...provedMs)).toBeLessThan(50);
+});
+
+test("what could not be claimed for now is claimed a ttl later, though nobody calls it", async () => {
+  const fleet = await threeNodes({ atomicBucket: true });
+  const objects = await written(fleet, "a", "late");
+  await fleet.time.advance(2_000);
+  for (const name of ["b", "c"]) {
+    const { bulk } = fleet.node(name).bucket;
+    const { get } = bulk as BucketBulk;
+    const failing: BucketBulk["get"] = async () => {
+      Object.assign(bulk as BucketBulk, { get });
+      throw bucketError("refused", "it was told to fail once");
+    };
+    Object.assign(bulk as BucketBulk, { get: failing });
+  }
+  fleet.node("a").crash();
+  await fleet.time.advance(SOON_MS);
+  expect(held(fleet, ["b", "c"], objects)).toBe(0);
+  await fleet.time.advance(TTL_MS);
+  expect(held(fleet, ["b", "c"], objects)).toBe(objects.length);
 });
 
 test("a link that breaks is reason enough to look for a death, though nobody has asked for anything", async () => {

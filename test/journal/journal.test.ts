@@ -85,6 +85,64 @@ describe("what shares a sync", () => {
   });
 });
 
+describe("promises that are asked for together", () => {
+  const asked = (journal: Journal, epoch: number) => [A, B].map((object) => ({ object, epoch, journal: journal.id }));
+
+  it("share a sync, and hand over the tails there are", async () => {
+    const life = await begin();
+    const { journal, time } = life;
+    await time.until(journal.append(A, entry(1, 0, 0, 1)));
+    await time.until(journal.append(B, entry(1, 0, 0, 1)));
+    await time.until(journal.notice(B, { epoch: 1, covered: 1 }));
+    const { syncs } = journal;
+    const [ofA, ofB] = await time.until(journal.promiseMany(asked(journal, 2)));
+    expect(journal.syncs).toBe(syncs + 1);
+    expect([...tailOf(ofA as PromiseAnswer<Uint8Array>).entries]).toMatchObject([{ afterSeq: 0, toSeq: 1 }]);
+    expect(tailOf(ofB as PromiseAnswer<Uint8Array>)).toMatchObject({ tailEpoch: 1, base: 1, have: 1 });
+    life.end("power cut");
+    for (const object of [A, B]) expect((await life.onDisk()).get(object)?.promised).toBe(2);
+  });
+
+  it("are in force before they are told, also those given before and still on their way", async () => {
+    const { journal, time } = await begin();
+    await time.until(journal.append(B, entry(1, 0, 0, 1)));
+    await time.until(journal.notice(B, { epoch: 1, covered: 1 }));
+    const told: string[] = [];
+    const first = journal.promiseMany(asked(journal, 2)).then(() => void told.push("first"));
+    const again = journal.promiseMany(asked(journal, 2)).then(() => void told.push("again"));
+    await time.settleOnce();
+    expect(told).toEqual([]);
+    await time.until(Promise.all([first, again]));
+    const [refused] = await time.until(journal.promiseMany(asked(journal, 1)));
+    expect(refused).toMatchObject({ kind: "refused", promised: 2 });
+  });
+
+  it("fail each for itself: of what is not known the record is read first (J6)", async () => {
+    const unreadable = MoonportError.of("bucket_failed", "it cannot be read");
+    const { journal, time } = await begin({}, (object) =>
+      object === A ? Promise.reject(unreadable) : Promise.resolve(7),
+    );
+    expect(await time.until(journal.promiseMany(asked(journal, 6)))).toMatchObject([
+      { code: "bucket_failed" },
+      { kind: "refused", promised: 7 },
+    ]);
+  });
+
+  it("fail all where the disk does", async () => {
+    const life = await begin();
+    const { journal, time } = life;
+    for (const object of [A, B]) {
+      await time.until(journal.append(object, entry(1, 0, 0, 1)));
+      await time.until(journal.notice(object, { epoch: 1, covered: 1 }));
+    }
+    fillDisk(life, "flush");
+    for (const _ of ["under way", "afterwards"]) {
+      const answers = await time.until(journal.promiseMany(asked(journal, 2)));
+      expect(answers).toMatchObject([{ code: "storage_full" }, { code: "storage_full" }]);
+    }
+  });
+});
+
 describe("a reader beside the protocol", () => {
   const seqsOf = async (asked: ReturnType<Journal["entries"]>) =>
     (await asked)?.entries.map(({ toSeq, payload }) => [toSeq, payload[0]]);

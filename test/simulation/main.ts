@@ -25,6 +25,7 @@ interface Flags {
   readonly faults: boolean;
   readonly replicas?: number;
   readonly doers?: number;
+  readonly embedded?: boolean;
   readonly first?: boolean;
   readonly trace?: boolean;
 }
@@ -41,6 +42,7 @@ const program = new Command("sim")
   .option("--no-faults", "nothing goes wrong")
   .option("--replicas <percent>", "reads that a copy may answer; default by seed", whole)
   .option("--doers <n>", "who set timers and send messages; default by seed", whole)
+  .option("--embedded", "the bucket is as the embedded one; default by seed")
   .option("--first", "as the first simulations were")
   .option("--trace", "print everything that happens");
 program.parse();
@@ -62,6 +64,7 @@ for (let seed = from; seed <= to; seed++) {
       ...(!flags.faults && { faults: {} }),
       ...(flags.replicas !== undefined && { replicaShare: flags.replicas / 100 }),
       ...(flags.doers !== undefined && { doers: flags.doers }),
+      ...(flags.embedded && { atomicBucket: true }),
     },
     isVaried: flags.first !== true,
     ...(flags.trace && { trace: (line: string) => console.log(line) }),

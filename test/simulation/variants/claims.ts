@@ -73,6 +73,8 @@ export const CLAIMS: Record<string, Variant> = {
     replaces: [
       replacing("shipping/promises", () => ({
         gatherPromises: async (_parts, _object, record) => ({ kind: "bucket", throughSeq: record.covered }),
+        gatherManyPromises: async (_fleet, claims) =>
+          claims.map(({ record }) => ({ kind: "bucket", throughSeq: record.covered })),
       })),
     ],
     seed: 1,

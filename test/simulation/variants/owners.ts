@@ -116,6 +116,7 @@ export const OWNERS: Record<string, Variant> = {
                 },
                 notice: (object, notice) => journal.notice(object, notice),
                 promise: (object, request) => journal.promise(object, request),
+                promiseMany: (asked) => journal.promiseMany(asked),
               },
             });
           }
