@@ -39,8 +39,9 @@ const REFUSED_PAUSE_MS = 50;
 
 export class Load {
   readonly #options: LoadOptions;
-  readonly #models: ReadonlyMap<string, ObjectModel>;
+  readonly #models: Map<string, ObjectModel>;
   #count = 0;
+  #fresh = 0;
   #isOver = false;
   #onlyWrites = false;
   #running: Promise<unknown> | undefined;
@@ -129,6 +130,13 @@ export class Load {
       },
       2 * CALM_MAX_MS,
     );
+  }
+
+  /** Of an object that nobody has used, `fresh-1` and so on; it is checked as all others are. */
+  freshKey(): string {
+    const key = `fresh-${++this.#fresh}`;
+    this.#models.set(key, new ObjectModel(key));
+    return key;
   }
 
   plan(key: string, kind: CallKind): Planned {

@@ -1,6 +1,6 @@
 /** The rows of the table "What a crash loses" (docs/testing.md), and those of what is obliged to: each by its fault points. */
 import type { FaultPoint } from "../../src/world/fault-point.js";
-import { drillObject } from "./drill-node.js";
+import { type DrillNode, drillObject } from "./drill-node.js";
 import { eventually } from "./fleet.js";
 import type { Planned } from "./load.js";
 import { type CallKind, DrillBroken } from "./model.js";
@@ -24,8 +24,10 @@ interface CallRow extends Promised {
   readonly kind?: CallKind;
   /** Which of the calls "tell" stands for. */
   readonly method?: "tell" | "tell_later";
-  /** Who may come to the point: the owner of the target, or whichever node has the shard in question. */
-  readonly who?: "owner" | "all";
+  /** Who may come to the point: the owner of the target, whichever node has the shard in question, or each node by turns. */
+  readonly who?: "owner" | "all" | "turns";
+  /** The target is one that was never used: no list has it yet. */
+  readonly isFresh?: boolean;
   /** Of what the point tells, given the target's key. */
   readonly detail?: (key: string) => string;
 }
@@ -33,6 +35,8 @@ interface CallRow extends Promised {
 const OF_OBJECT = (key: string): string => `^default/Drill/${key}$`;
 const IN_BUCKET = (key: string): string => `/${key}/e`;
 const ANY = (): string => ".";
+/** As a pattern; see Load.freshKey. */
+const FRESH_KEYS = "fresh-\\d+";
 
 /** Of a point that is to come after the reply, and came before it. */
 const EARLY_MAX = 5;
@@ -60,24 +64,40 @@ async function callTrial(
   scene: Scene,
   index: number,
   point: FaultPoint,
-  { kind = "add", method, who = "owner", detail = OF_OBJECT }: CallRow,
+  { kind = "add", method, who = "owner", detail = OF_OBJECT, isFresh = false }: CallRow,
 ): Promise<{ readonly call: Planned; readonly way: Way; readonly trial: Trial }> {
   const { fleet, load } = scene;
   const { key, owner } = await warmTarget(scene, index);
   const way = WAYS[index % WAYS.length] as Way;
   const { node, hasId } = wayOf(scene, owner, way);
-  const { hasHit } = await armed(scene, who === "owner" ? [owner] : fleet.up, point, detail(key));
-  for (;;) {
-    const planned = load.plan(key, kind);
+  const first = who === "all" || isFresh ? fleet.up : [owner];
+  const { hasHit, instead } = await armed(scene, first, point, isFresh ? detail(FRESH_KEYS) : detail(key));
+  for (let turn = 0; ; turn++) {
+    if (who === "turns") await instead([fleet.up[turn % fleet.up.length] as DrillNode]);
+    const planned = load.plan(isFresh ? load.freshKey() : key, kind);
     const call = kind === "tell" ? telling(scene, planned, index, method ?? "tell") : planned;
-    const heard = await load.once(node, call, hasId);
+    const answer = load.once(node, call, hasId);
+    if (isFresh) await listedSoon(node, call.key, answer);
+    const heard = await answer;
     if (await hasHit()) {
       const stands = await afterTakeover(scene, () => isThere(scene, call));
       return { call, way, trial: { way, heard, after: stands ? "there" : "not there" } };
     }
-    // Not every call comes by: an object that stood on the owing list a moment ago need not be put there.
+    // Not every call comes by: what it obliges to may ride with another's.
     if (hasId) await load.settle(call);
   }
+}
+
+/**
+ * What is owed is listed when the bucket is about to name it, and by then a message has mostly arrived. To tell of an object's past
+ * its owner brings it into the bucket at once.
+ */
+async function listedSoon(node: DrillNode, key: string, answer: Promise<unknown>): Promise<void> {
+  let isAnswered = false;
+  void answer.finally(() => {
+    isAnswered = true;
+  });
+  while (!isAnswered && node.isUp) await node.client.history(drillObject(key)).catch(() => {});
 }
 
 /** A message from one target to the next. */
@@ -231,17 +251,17 @@ const COMMAND_OF = (key: string): string => `^default/Drill/${key}#`;
 
 /** What a call obliges to: timers, messages, directory rows. */
 export const OBLIGATIONS: readonly Row[] = [
-  callRow("timer: committed, not listed", "owing.adds", true, TIMER),
-  callRow("timer: listed, not landed", "owing.listed", false, TIMER),
+  callRow("timer: committed, not listed", "owing.adds", true, { ...TIMER, isFresh: true }),
+  callRow("timer: listed, not landed", "owing.listed", false, { ...TIMER, isFresh: true }),
   callRow("timer: landed, not registered", "wake.registers", true, TIMER),
   callRow("timer: registered", "wake.registered", false, TIMER),
   callRow("timer: fired, its shard does not know", "wake.ran", true, { ...TIMER, who: "all" }),
-  callRow("message: committed, not listed", "owing.adds", false, MESSAGE),
+  callRow("message: committed, not listed", "owing.adds", false, { ...MESSAGE, isFresh: true }),
   callRow("message: landed, not sent", "message.sends", true, MESSAGE),
   callRow("message: arrived, still in its outbox", "message.sent", true, MESSAGE),
   callRow("delayed message: registered, not delivered", "delivery.begun", false, { ...LATER, detail: COMMAND_OF }),
   callRow("delayed message: delivered, no outcome noted", "delivery.done", true, { ...LATER, detail: COMMAND_OF }),
-  callRow("delayed message: outcome noted", "delivery.noted", false, { ...LATER, who: "owner", detail: ANY }),
+  callRow("delayed message: outcome noted", "delivery.noted", false, { ...LATER, who: "turns", detail: ANY }),
   callRow("directory: row landed, not told", "rows.tell", true, { ...EITHER, detail: ANY }),
   callRow("directory: row told", "rows.told", false, { ...EITHER, detail: ANY }),
 ];

@@ -65,6 +65,8 @@ export interface Ending {
   readonly hit: Promise<DrillNode>;
   /** Resolves with whether it has, soon after it has or else a while later. */
   hasHit(): Promise<boolean>;
+  /** Others are to end in their place. */
+  instead(nodes: readonly DrillNode[]): Promise<void>;
 }
 
 /** The first of these nodes that passes the point ends there. Resolves when all heed that. */
@@ -74,12 +76,21 @@ export async function armed(
   point: FaultPoint,
   detail: string,
 ): Promise<Ending> {
-  const before = new Map(nodes.map((node) => [node, node.reached().length]));
-  const hit = untilHit(nodes, point, before).finally(() => fleet.arm(null));
+  const { up } = fleet;
+  const before = new Map(up.map((node) => [node, node.reached().length]));
+  const hit = untilHit(up, point, before).finally(() => fleet.arm(null));
   const late = (): Promise<false> => new Promise((resolve) => void setTimeout(resolve, LATE_MS, false).unref());
   hit.catch(() => {});
-  await fleet.arm({ point, detail, skip: 0 }, nodes);
-  return { hit, hasHit: () => Promise.race([hit.then(() => true), late()]) };
+  const arm = (those: readonly DrillNode[]): Promise<void> => fleet.arm({ point, detail, skip: 0 }, those);
+  await arm(nodes);
+  return {
+    hit,
+    hasHit: () => Promise.race([hit.then(() => true), late()]),
+    instead: async (others) => {
+      await fleet.arm(null);
+      await arm(others);
+    },
+  };
 }
 
 /** @param before how often each has reached a point */
