@@ -779,7 +779,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   /** What is under way of delayed work ends first: its outcomes are writes of objects. */
   async #restDelays(): Promise<void> {
     this.#directories.rest();
-    await this.#within(this.#options.settings.DRAIN_MS / 2, this.#delay.settle());
+    await this.#within(this.#options.settings.DRAIN_MS / 2, this.#delay.rest());
   }
 
   async #stop(): Promise<void> {
@@ -788,9 +788,9 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const following = this.releasing.stop();
     if ("leave" in this.#fleet) await this.leave();
     else await this.#restDelays();
-    // Directories hear of what they have landed, and no more of what is asked from outside.
+    // What they owe is told now that nobody from outside has them owe more.
     this.#phase = "settling";
-    await this.#tellRowsWithin((untilMs - this.#nowMs()) / 2);
+    await this.#tellOwedWithin((untilMs - this.#nowMs()) / 2);
     this.#phase = "stopping";
     this.#hub.stop();
     this.feeds.stop();
@@ -819,11 +819,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#inTime(boundMs, this.#objects.drain(), `not everything landed within ${boundMs} ms`);
   }
 
-  /** Directories hear of what landed last; what they do not hear in time is told when its object wakes. */
-  async #tellRowsWithin(boundMs: number): Promise<void> {
-    await this.#inTime(boundMs, this.rowsTold(), "not every directory row was told").catch((error: Error) => {
-      this.#options.world.log.warn(this.#directories.gauges, error.message);
-    });
+  /** Of what landed last: messages, wake times, directory rows. What is not told in time is told when its object wakes (W1). */
+  async #tellOwedWithin(boundMs: number): Promise<void> {
+    const rowsTold = this.#inTime(boundMs, this.rowsTold(), "not every directory row was told");
+    await Promise.all([
+      this.#within(boundMs, this.#delay.settled()),
+      rowsTold.catch((error: Error) => this.#options.world.log.warn(this.#directories.gauges, error.message)),
+    ]);
     this.#directories.stop();
   }
 

@@ -126,11 +126,15 @@ export class NodeDelay {
     this.#keeper.sessionEnded();
   }
 
-  /** Begins nothing more; resolves when what is under way has ended and nothing is owed. */
-  async settle(): Promise<void> {
+  /** Begins nothing more; resolves when what is under way has ended. */
+  async rest(): Promise<void> {
     this.#sessions.stop();
     await this.#driver.stop();
-    await this.#keeper.settled();
+  }
+
+  /** Resolves when nothing is owed: of a node that anybody calls that may never be. */
+  settled(): Promise<void> {
+    return this.#keeper.settled();
   }
 
   /** After everything has landed. */

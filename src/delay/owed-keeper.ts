@@ -69,8 +69,8 @@ const MESSAGES_PAGE = 64;
 const REGISTERED_MAX = 100_000;
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 5_000;
-/** This node serves nothing any more. */
-const OVER_HERE = new Set(["node_fenced", "node_stopping"]);
+/** The object is another node's, or will be: this one gives its objects away. */
+const ELSEWHERE = new Set(["moved", "node_stopping"]);
 
 export class OwedKeeper implements Obligations, RowDebts {
   readonly #parts: OwedKeeperParts;
@@ -302,8 +302,9 @@ export class OwedKeeper implements Obligations, RowDebts {
         } catch (thrown) {
           const error = asMoonportError(thrown);
           if (this.#isStopped) return;
-          if (OVER_HERE.has(error.code)) return;
-          if (error.code === "moved") {
+          // The session is over, and what it owed is others' to see to.
+          if (error.code === "node_fenced") return;
+          if (ELSEWHERE.has(error.code)) {
             await this.#handOn(owed);
             continue;
           }
@@ -317,7 +318,7 @@ export class OwedKeeper implements Obligations, RowDebts {
     }
   }
 
-  /** Another node has it by now, and is to know what it owes; until then it stays on this session's list. */
+  /** Another node has it by now, or takes it, and is to know what it owes; until then it stays on this session's list. */
   async #handOn(owed: Owed): Promise<void> {
     const { world, port } = this.#parts;
     for (let failures = 1; this.#isKept(owed); failures++) {

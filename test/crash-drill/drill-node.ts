@@ -184,6 +184,12 @@ export class DrillNode {
     return this.#life.client;
   }
 
+  /** What its clock says, to the second. */
+  async timeMs(): Promise<number> {
+    const { headers } = await fetch(this.url, { headers: { connection: "close" } });
+    return Date.parse(headers.get("date") ?? "");
+  }
+
   /** Of the node itself. */
   usage(): { readonly rssKib: number; readonly descriptors: number } | undefined {
     try {

@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
+import { assertApart } from "./apart.js";
 import type { DrillNode, DrillNodeOptions } from "./drill-node.js";
 import { type DrillFleet, type DrillServer, NAMES } from "./fleet.js";
 import { DrillNetwork } from "./network.js";
@@ -33,9 +34,9 @@ export class Machine {
     this.clocks = clocks;
   }
 
-  /** A fleet on all that this machine can do. */
+  /** A fleet on all that this machine can do; it ends with the server. */
   static async make(server: DrillServer, sets: Readonly<Record<string, number>> = {}): Promise<Machine> {
-    const network = orWhy(() => DrillNetwork.make());
+    const network = orWhy(() => new DrillNetwork());
     const clocks = orWhy(() => new Clocks(server.folder));
     let disk: SmallDisk | string = "";
     const endpoint = network instanceof DrillNetwork ? `http://${await network.forward(server.proxy.port)}` : undefined;
@@ -47,18 +48,12 @@ export class Machine {
       ];
       return { prefix, ...(network instanceof DrillNetwork && { host: network.addressOf(name) }) };
     };
-    try {
-      const fleet = await server.fleet({ sets, node, ...(endpoint !== undefined && { endpoint }) });
-      return new Machine(fleet, network, disk, clocks);
-    } catch (error) {
-      removeAll(network, disk);
-      throw error;
-    }
-  }
-
-  async remove(): Promise<void> {
-    await this.fleet.kill();
-    removeAll(this.network, this.disk);
+    server.beforeStop(async () => {
+      if (network instanceof DrillNetwork) network.close();
+      if (disk instanceof SmallDisk) disk.remove();
+    });
+    const fleet = await server.fleet({ sets, node, ...(endpoint !== undefined && { endpoint }) });
+    return new Machine(fleet, network, disk, clocks);
   }
 }
 
@@ -68,6 +63,7 @@ export class SmallDisk {
 
   /** @throws Error where it may not be mounted */
   constructor(folder: string) {
+    assertApart();
     this.#folder = folder;
     fs.mkdirSync(folder);
     execFileSync("mount", ["-t", "tmpfs", "-o", `size=${DISK_MIB}m`, "tmpfs", folder], { stdio: "pipe" });
@@ -130,11 +126,6 @@ export class Clocks {
   #fileOf(name: string): string {
     return path.join(this.#folder, `clock-${name}`);
   }
-}
-
-function removeAll(network: Machine["network"], disk: Machine["disk"]): void {
-  if (network instanceof DrillNetwork) network.remove();
-  if (disk instanceof SmallDisk) disk.remove();
 }
 
 function orWhy<T>(make: () => T): T | string {

@@ -43,6 +43,7 @@ export class DrillServer {
   readonly s3: Radosgw;
   readonly proxy: FaultProxy;
   readonly folder: string;
+  readonly #guests: (() => Promise<void>)[] = [];
   #buckets = 0;
 
   private constructor(s3: Radosgw, proxy: FaultProxy, folder: string) {
@@ -75,16 +76,23 @@ export class DrillServer {
       return new DrillNode({ ...given, ...options.node?.(name, cwd) });
     });
     const fleet = new DrillFleet(nodes);
+    this.beforeStop(() => fleet.kill());
     await fleet.start();
     return fleet;
   }
 
-  /** @param keep leaves the nodes' logs and data where they are, and says where */
+  /** What came last leaves first. */
+  beforeStop(leave: () => Promise<void>): void {
+    this.#guests.push(leave);
+  }
+
+  /** With all fleets on it. @param keep leaves the nodes' logs and data where they are, and says where */
   async stop(keep: boolean): Promise<void> {
+    for (let leave = this.#guests.pop(); leave !== undefined; leave = this.#guests.pop()) await leave();
     await this.proxy.stop();
     await this.s3.stop();
     if (keep) console.log(`logs and data of the nodes: ${this.folder}`);
-    else fs.rmSync(this.folder, { recursive: true, force: true });
+    else fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

@@ -3,7 +3,7 @@
  * answer. A call with an id whose answer did not come is repeated until it is answered; one without is left in doubt.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { MoonportError } from "../../src/errors.js";
+import { type ErrorCode, MoonportError } from "../../src/errors.js";
 import type { SeededRandom } from "../../src/testing/seeded-random.js";
 import type { PlainValue } from "../../src/values.js";
 import type { DrillNode } from "./drill-node.js";
@@ -39,12 +39,15 @@ const REFUSED_PAUSE_MS = 50;
 
 export class Load {
   readonly #options: LoadOptions;
-  readonly #models: ReadonlyMap<string, ObjectModel>;
+  readonly #models: Map<string, ObjectModel>;
   #count = 0;
+  #fresh = 0;
   #isOver = false;
   #onlyWrites = false;
   #running: Promise<unknown> | undefined;
   #broken: unknown;
+  /** Errors that the world's fault explains, though a caller need not try again. */
+  #explained: ReadonlySet<string> = new Set();
 
   constructor(options: LoadOptions) {
     this.#options = options;
@@ -72,8 +75,15 @@ export class Load {
     });
   }
 
+  /** Until the next start a call may meet this error, and then nothing of that try is kept. */
+  explain(code: ErrorCode): void {
+    this.#explained = new Set([code]);
+  }
+
   start(): void {
     this.#isOver = false;
+    this.#broken = undefined;
+    this.#explained = new Set();
     const callers = Array.from({ length: this.#options.callers }, () => this.#caller());
     this.#running = Promise.all(callers).catch((error: unknown) => {
       this.#broken ??= error;
@@ -103,7 +113,7 @@ export class Load {
       asked.acknowledged(value);
       return "answered";
     } catch (error) {
-      asked.failed(error);
+      asked.failed(error, this.#explained);
       return (error as MoonportError).code;
     }
   }
@@ -120,6 +130,13 @@ export class Load {
       },
       2 * CALM_MAX_MS,
     );
+  }
+
+  /** Of an object that nobody has used, `fresh-1` and so on; it is checked as all others are. */
+  freshKey(): string {
+    const key = `fresh-${++this.#fresh}`;
+    this.#models.set(key, new ObjectModel(key));
+    return key;
   }
 
   plan(key: string, kind: CallKind): Planned {
@@ -198,7 +215,8 @@ export class Load {
       if (lines !== undefined) heard(lines);
     } catch (error) {
       if (!(error instanceof MoonportError)) throw error;
-      if (!error.retryable) throw new DrillBroken(`a read of ${key} met ${error.code}: ${error.message}`);
+      if (!error.retryable && !this.#explained.has(error.code))
+        throw new DrillBroken(`a read of ${key} met ${error.code}: ${error.message}`);
     }
   }
 

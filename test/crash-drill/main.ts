@@ -1,111 +1,45 @@
-/** `npm run drill`: the crash drill by hand and in continuous integration. See docs/testing.md. */
-import { Command, InvalidArgumentError } from "commander";
-import { SeededRandom } from "../../src/testing/seeded-random.js";
-import { Machine } from "./faults.js";
-import { DrillServer } from "./fleet.js";
-import { Load } from "./load.js";
-import { Report } from "./report.js";
-import { OBLIGATIONS, TABLE } from "./rows.js";
-import { soak } from "./soak.js";
-import { type Row, type Scene, WAYS } from "./trial.js";
-import { runWorldRow, WORLD, type WorldRow } from "./world-rows.js";
+/**
+ * `npm run drill`: the crash drill by hand and in continuous integration. See docs/testing.md.
+ *
+ * Where this machine allows it the drill (drill.ts) runs apart, in namespaces of its own: its network, what it mounts and all its
+ * processes are gone when it ends, however that comes about. Elsewhere it runs as it is, and skips the rows that need one.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { constants } from "node:os";
+import { fileURLToPath } from "node:url";
+import { APART, type EndMessage } from "./apart.js";
 
-const whole = (text: string): number => {
-  const number = Number(text);
-  if (!Number.isInteger(number) || number < 1) throw new InvalidArgumentError("a whole number");
-  return number;
-};
+/** Who is not root has to be let make a namespace of users, in which he is. */
+const USERS = process.getuid?.() === 0 ? [] : ["--user", "--map-root-user"];
+const UNSHARE = [...USERS, "--mount", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"];
+/** What is named there, namespaces and the memory that libfaketime shares, is the drill's alone as well. */
+const SET_UP = ["mount -t tmpfs tmpfs /run", "mkdir /run/netns", "mount -t tmpfs tmpfs /dev/shm", "ip link set lo up"];
 
-interface Flags {
-  readonly short?: true;
-  readonly times?: number;
-  readonly row?: RegExp;
-  readonly seed?: number;
-  readonly soak?: number;
-  readonly keep?: true;
-}
-
-const program = new Command("drill")
-  .description("Kills nodes of a real fleet at named points, under load; ends with 1 when a promise was broken.")
-  .option("--short", "each row that counts most, once")
-  .option("--times <n>", "how often each row is tried, in place of its own number", whole)
-  .option("--row <pattern>", "only rows whose name matches this", (text) => new RegExp(text))
-  .option("--seed <n>", "of what the callers do", whole)
-  .option("--soak <minutes>", "instead of rows: faults at random for so long, and what it does to memory", whole)
-  .option("--keep", "leave logs and data of the nodes where they are");
-program.parse();
-const flags = program.opts<Flags>();
-
-const seed = flags.seed ?? Math.floor(Math.random() * 2 ** 31);
-const random = new SeededRandom(seed);
-const startedMs = performance.now();
-const LOADED = ["a", "b", "c", "d", "e", "f"];
-const TARGETS = ["t1", "t2", "t3"];
-const LOAD = { callers: 4, pauseMs: 100 };
-/** How long a bucket stays gone or a link cut, in the two forms. */
-const SPELL_MS = { short: 8_000, long: 60_000 };
-console.log(`seed ${seed}`);
-
-const report = new Report();
-const server = await DrillServer.start();
-try {
-  if (flags.soak !== undefined) await report.row("soak", async () => soak(server, random, flags.soak as number));
-  else {
-    await killRows([...TABLE, ...OBLIGATIONS].filter(isWanted));
-    await worldRows(WORLD.filter(isWanted));
-  }
-} catch (error) {
-  report.failed(error as Error);
-}
-await server.stop(flags.keep === true || report.hasFailed);
-console.log(report.table());
-console.log(`${report.trials} trials in ${Math.round((performance.now() - startedMs) / 1_000)} s, seed ${seed}`);
-process.exit(report.hasFailed ? 1 : 0);
-
-function isWanted({ name, isShort }: { readonly name: string; readonly isShort: boolean }): boolean {
-  return (flags.row === undefined || flags.row.test(name)) && (flags.short === undefined || isShort);
-}
-
-async function killRows(rows: readonly Row[]): Promise<void> {
-  if (rows.length === 0) return;
-  const fleet = await server.fleet();
-  const load = new Load({ fleet, random, keys: [...LOADED, ...TARGETS], loaded: LOADED, ...LOAD });
-  const scene: Scene = { fleet, load, random, targets: TARGETS, isHurried: flags.short === true };
-  load.start();
-  for (const [index, row] of rows.entries()) {
-    await runRow(scene, row, index);
-    // Of a row that is broken as well: the next one begins with three nodes.
-    await fleet.arm(null);
-    await fleet.start();
-  }
-  await report.row("after all of them: nothing is lost, nothing owed", async (trial) => {
-    await load.stop();
-    await load.check();
-    trial({ way: "load", heard: `${load.acknowledged} answered`, after: "there" });
-    trial({ way: "load", heard: `${load.open} in doubt`, after: "there or not" });
-  });
-  await fleet.kill();
-}
-
-async function runRow(scene: Scene, row: Row, rowIndex: number): Promise<void> {
-  const times = flags.times ?? (flags.short ? 1 : (row.times ?? WAYS.length));
-  await report.row(row.name, async (trial) => {
-    for (let index = 0; index < times; index++) {
-      // The short form takes another way for each row.
-      trial(await row.run(scene, flags.short ? rowIndex + index : index));
-      scene.load.throwBroken();
-    }
+const drill = [process.execPath, fileURLToPath(new URL("drill.js", import.meta.url)), ...process.argv.slice(2)];
+const whyNot = whyNotApart();
+const [program, ...words] = (whyNot === undefined ? apart(drill) : drill) as [string, ...string[]];
+const child = spawn(program, words, {
+  stdio: ["inherit", "inherit", "inherit", "ipc"],
+  env: { ...process.env, DRILL_APART: whyNot ?? APART },
+});
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.on(signal, () => {
+    const message: EndMessage = { end: signal };
+    if (child.connected) child.send(message);
   });
 }
+const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
+process.exit(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
 
-async function worldRows(rows: readonly WorldRow[]): Promise<void> {
-  if (rows.length === 0) return;
-  const machine = await Machine.make(server);
-  try {
-    const load = new Load({ fleet: machine.fleet, random, keys: LOADED, ...LOAD });
-    const spellMs = flags.short ? SPELL_MS.short : SPELL_MS.long;
-    for (const row of rows) await runWorldRow({ machine, load, proxy: server.proxy, spellMs }, row, report);
-  } finally {
-    await machine.remove();
-  }
+function apart(command: readonly string[]): readonly string[] {
+  return ["unshare", ...UNSHARE, "sh", "-c", `${SET_UP.join(" && ")} && exec "$@"`, "sh", ...command];
+}
+
+function whyNotApart(): string | undefined {
+  const [program, ...words] = apart(["ip", "netns", "add", "tried"]) as [string, ...string[]];
+  const { status, stderr, error } = spawnSync(program, words, { encoding: "utf8" });
+  if (status === 0) return undefined;
+  const said = error?.message ?? stderr.trim().split("\n").at(-1);
+  return `no namespaces of its own here, which take root or user namespaces, unshare and iproute2: ${said}`;
 }

@@ -61,7 +61,10 @@ export class ObjectModel {
   }
 
   /** To be told before a request leaves; what it returns takes the answer. */
-  asked(id: string, kind: CallKind): { acknowledged(value: PlainValue): void; failed(error: unknown): void } {
+  asked(
+    id: string,
+    kind: CallKind,
+  ): { acknowledged(value: PlainValue): void; failed(error: unknown, explained?: ReadonlySet<string>): void } {
     const before = this.#calls.get(id);
     const known: Known = before ?? { kind, fate: { kind: "open" } };
     this.#calls.set(id, known);
@@ -69,7 +72,7 @@ export class ObjectModel {
     if (known.fate.kind === "not_there") known.fate = { kind: "open" };
     return {
       acknowledged: (value) => this.#acknowledged(id, known, value),
-      failed: (error) => this.#failed(id, known, error, isDoubtful),
+      failed: (error, explained) => this.#failed(known, error, { id, isDoubtful, explained }),
     };
   }
 
@@ -120,10 +123,15 @@ export class ObjectModel {
     this.#told = Math.max(this.#told, n);
   }
 
-  #failed(id: string, known: Known, error: unknown, isDoubtful: boolean): void {
+  #failed(
+    known: Known,
+    error: unknown,
+    { id, isDoubtful, explained }: { id: string; isDoubtful: boolean; explained: ReadonlySet<string> | undefined },
+  ): void {
     if (!(error instanceof MoonportError)) throw error;
-    if (!error.retryable) throw this.#broken(`${id} met ${error.code}: ${error.message}`);
-    if (known.fate.kind === "open" && !isDoubtful && NOTHING_KEPT.has(error.code)) {
+    const isExplained = explained?.has(error.code) === true;
+    if (!error.retryable && !isExplained) throw this.#broken(`${id} met ${error.code}: ${error.message}`);
+    if (known.fate.kind === "open" && !isDoubtful && (isExplained || NOTHING_KEPT.has(error.code))) {
       known.fate = { kind: "not_there", code: error.code };
     }
   }

@@ -1,33 +1,31 @@
 /**
  * A network of the drill's own: each node in a namespace, all on one bridge, so that what one node sends another can be lost while
- * the way back stays open. Making one is root's alone, and needs `ip`; nothing of it leaves the machine.
+ * the way back stays open. It stands in the drill's own namespace, and ends with it.
  */
 import { execFileSync } from "node:child_process";
 import net from "node:net";
+import { assertApart } from "./apart.js";
 import { NAMES } from "./fleet.js";
 
 /** Of a range that is set aside for such networks (RFC 2544). */
 const SUBNET = "198.18.77";
 const HUB = `${SUBNET}.1`;
+const BRIDGE = "bridge";
 /** Nobody has it: what is sent there is lost without a word. */
 const NOBODY = "02:00:00:00:00:99";
 
 export class DrillNetwork {
-  readonly #prefix = `md${process.pid}`;
   readonly #forwards: net.Server[] = [];
   readonly #connections = new Set<net.Socket>();
   readonly #cuts = new Map<string, () => void>();
 
-  /** @throws Error saying why there can be none here */
-  static make(): DrillNetwork {
-    const network = new DrillNetwork();
-    try {
-      network.#make();
-      return network;
-    } catch (error) {
-      network.remove();
-      throw new Error(`no network namespaces here, which root with iproute2 has: ${(error as Error).message}`);
-    }
+  /** One a run. @throws Error saying why there can be none here */
+  constructor() {
+    assertApart();
+    run("ip", "link", "add", BRIDGE, "type", "bridge");
+    run("ip", "addr", "add", `${HUB}/24`, "dev", BRIDGE);
+    run("ip", "link", "set", BRIDGE, "up");
+    for (const name of NAMES) this.#add(name);
   }
 
   addressOf(name: string): string {
@@ -36,7 +34,7 @@ export class DrillNetwork {
 
   /** What a process is started with in front to be in the node's namespace. */
   enter(name: string): readonly string[] {
-    return ["ip", "netns", "exec", this.#namespaceOf(name)];
+    return ["ip", "netns", "exec", name];
   }
 
   /** Makes a port of the drill's loopback reachable from the namespaces. @returns the address there */
@@ -64,7 +62,7 @@ export class DrillNetwork {
   /** From now on nothing that `from` sends reaches `to`, another node or the bucket; the way back stays open. */
   cut(from: string, to: string): void {
     const address = to === "bucket" ? HUB : this.addressOf(to);
-    const neighbour = (...words: string[]): void => run("ip", "-n", this.#namespaceOf(from), "neigh", ...words);
+    const neighbour = (...words: string[]): void => run("ip", "-n", from, "neigh", ...words);
     neighbour("replace", address, "lladdr", NOBODY, "dev", "eth0", "nud", "permanent");
     this.#cuts.set(`${from} ${to}`, () => neighbour("del", address, "dev", "eth0"));
   }
@@ -74,43 +72,23 @@ export class DrillNetwork {
     this.#cuts.clear();
   }
 
-  remove(): void {
+  /** Nothing of this process leans on it any more. */
+  close(): void {
     for (const server of this.#forwards) server.close();
     for (const socket of this.#connections) socket.destroy();
-    for (const name of NAMES) attempt("ip", "netns", "del", this.#namespaceOf(name));
-    attempt("ip", "link", "del", `${this.#prefix}b`);
   }
 
-  #make(): void {
-    const bridge = `${this.#prefix}b`;
-    run("ip", "link", "add", bridge, "type", "bridge");
-    run("ip", "addr", "add", `${HUB}/24`, "dev", bridge);
-    run("ip", "link", "set", bridge, "up");
-    for (const name of NAMES) {
-      const namespace = this.#namespaceOf(name);
-      const near = `${this.#prefix}${name}`;
-      run("ip", "netns", "add", namespace);
-      run("ip", "link", "add", near, "type", "veth", "peer", "name", "eth0", "netns", namespace);
-      run("ip", "link", "set", near, "master", bridge, "up");
-      run("ip", "-n", namespace, "addr", "add", `${this.addressOf(name)}/24`, "dev", "eth0");
-      run("ip", "-n", namespace, "link", "set", "eth0", "up");
-      run("ip", "-n", namespace, "link", "set", "lo", "up");
-    }
-  }
-
-  #namespaceOf(name: string): string {
-    return `${this.#prefix}${name}`;
+  /** A namespace of the node's name. */
+  #add(name: string): void {
+    run("ip", "netns", "add", name);
+    run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name);
+    run("ip", "link", "set", name, "master", BRIDGE, "up");
+    run("ip", "-n", name, "addr", "add", `${this.addressOf(name)}/24`, "dev", "eth0");
+    run("ip", "-n", name, "link", "set", "eth0", "up");
+    run("ip", "-n", name, "link", "set", "lo", "up");
   }
 }
 
 function run(program: string, ...words: string[]): void {
   execFileSync(program, words, { stdio: "pipe" });
-}
-
-function attempt(program: string, ...words: string[]): void {
-  try {
-    run(program, ...words);
-  } catch {
-    // It was not made, or is gone.
-  }
 }

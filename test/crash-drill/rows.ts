@@ -1,11 +1,12 @@
 /** The rows of the table "What a crash loses" (docs/testing.md), and those of what is obliged to: each by its fault points. */
 import type { FaultPoint } from "../../src/world/fault-point.js";
-import { drillObject } from "./drill-node.js";
+import { type DrillNode, drillObject } from "./drill-node.js";
 import { eventually } from "./fleet.js";
-import type { CallKind } from "./model.js";
-import { DrillBroken } from "./model.js";
+import type { Planned } from "./load.js";
+import { type CallKind, DrillBroken } from "./model.js";
 import {
   afterTakeover,
+  armed,
   assertKept,
   isThere,
   type Promised,
@@ -13,7 +14,6 @@ import {
   type Scene,
   type Trial,
   targetsOweNothing,
-  untilHit,
   WAYS,
   type Way,
   warmTarget,
@@ -24,8 +24,10 @@ interface CallRow extends Promised {
   readonly kind?: CallKind;
   /** Which of the calls "tell" stands for. */
   readonly method?: "tell" | "tell_later";
-  /** Who may come to the point: the owner of the target, or whichever node has the shard in question. */
-  readonly armed?: "owner" | "all";
+  /** Who may come to the point: the owner of the target, whichever node has the shard in question, or each node by turns. */
+  readonly who?: "owner" | "all" | "turns";
+  /** The target is one that was never used: no list has it yet. */
+  readonly isFresh?: boolean;
   /** Of what the point tells, given the target's key. */
   readonly detail?: (key: string) => string;
 }
@@ -33,40 +35,73 @@ interface CallRow extends Promised {
 const OF_OBJECT = (key: string): string => `^default/Drill/${key}$`;
 const IN_BUCKET = (key: string): string => `/${key}/e`;
 const ANY = (): string => ".";
+/** As a pattern; see Load.freshKey. */
+const FRESH_KEYS = "fresh-\\d+";
+
+/** Of a point that is to come after the reply, and came before it. */
+const EARLY_MAX = 5;
 
 /** A call of a target has its owner, or a shard's, end at the point. */
 function callRow(name: string, point: FaultPoint, isShort: boolean, row: CallRow): Row {
-  const { kind = "add", method, armed = "owner", detail = OF_OBJECT } = row;
   return {
     name,
     isShort,
     run: async (scene, index) => {
-      const { fleet, load } = scene;
-      const { key, owner } = await warmTarget(scene, index);
-      const way = WAYS[index % WAYS.length] as Way;
-      const planned = load.plan(key, kind);
-      const call = kind === "tell" ? telling(scene, planned, index, method ?? "tell") : planned;
-      const { node, hasId } = wayOf(scene, owner, way);
-      const nodes = armed === "owner" ? [owner] : fleet.up;
-      await fleet.arm({ point, detail: detail(key), skip: 0 }, nodes);
-      const [heard] = await Promise.all([load.once(node, call, hasId), untilHit(nodes, point)]);
-      const stands = await afterTakeover(scene, () => isThere(scene, call));
-      const trial: Trial = { way, heard, after: stands ? "there" : "not there" };
-      assertKept(way, call, trial, row);
-      if (hasId) await load.settle(call);
-      await targetsOweNothing(scene);
-      return trial;
+      for (let early = 0; ; early++) {
+        const { call, way, trial } = await callTrial(scene, index, point, row);
+        // On a slow machine the bucket may be turned to before the reply has left: then the caller is in doubt, and another trial tells.
+        const isEarly = row.hears === "success" && trial.heard !== "answered" && early < EARLY_MAX;
+        if (!isEarly) assertKept(way, call, trial, row);
+        if (way.endsWith("id")) await scene.load.settle(call);
+        await targetsOweNothing(scene);
+        if (!isEarly) return trial;
+      }
     },
   };
 }
 
-/** A message from one target to the next. */
-function telling(
+async function callTrial(
   scene: Scene,
-  call: ReturnType<Scene["load"]["plan"]>,
   index: number,
-  method: "tell" | "tell_later",
-): typeof call {
+  point: FaultPoint,
+  { kind = "add", method, who = "owner", detail = OF_OBJECT, isFresh = false }: CallRow,
+): Promise<{ readonly call: Planned; readonly way: Way; readonly trial: Trial }> {
+  const { fleet, load } = scene;
+  const { key, owner } = await warmTarget(scene, index);
+  const way = WAYS[index % WAYS.length] as Way;
+  const { node, hasId } = wayOf(scene, owner, way);
+  const first = who === "all" || isFresh ? fleet.up : [owner];
+  const { hasHit, instead } = await armed(scene, first, point, isFresh ? detail(FRESH_KEYS) : detail(key));
+  for (let turn = 0; ; turn++) {
+    if (who === "turns") await instead([fleet.up[turn % fleet.up.length] as DrillNode]);
+    const planned = load.plan(isFresh ? load.freshKey() : key, kind);
+    const call = kind === "tell" ? telling(scene, planned, index, method ?? "tell") : planned;
+    const answer = load.once(node, call, hasId);
+    if (isFresh) await listedSoon(node, call.key, answer);
+    const heard = await answer;
+    if (await hasHit()) {
+      const stands = await afterTakeover(scene, () => isThere(scene, call));
+      return { call, way, trial: { way, heard, after: stands ? "there" : "not there" } };
+    }
+    // Not every call comes by: what it obliges to may ride with another's.
+    if (hasId) await load.settle(call);
+  }
+}
+
+/**
+ * What is owed is listed when the bucket is about to name it, and by then a message has mostly arrived. To tell of an object's past
+ * its owner brings it into the bucket at once.
+ */
+async function listedSoon(node: DrillNode, key: string, answer: Promise<unknown>): Promise<void> {
+  let isAnswered = false;
+  void answer.finally(() => {
+    isAnswered = true;
+  });
+  while (!isAnswered && node.isUp) await node.client.history(drillObject(key)).catch(() => {});
+}
+
+/** A message from one target to the next. */
+function telling(scene: Scene, call: Planned, index: number, method: "tell" | "tell_later"): Planned {
   const to = scene.targets[(index + 1) % scene.targets.length] as string;
   return { ...call, method, args: method === "tell" ? [call.id, to] : [call.id, to, 100] };
 }
@@ -80,12 +115,13 @@ function compactionRow(name: string, point: FaultPoint, isShort: boolean, detail
     run: async (scene, index) => {
       const { fleet, load } = scene;
       const { key, owner } = await warmTarget(scene, index);
-      await fleet.arm({ point, detail: detail(key), skip: 0 }, [owner]);
+      const { hit } = await armed(scene, [owner], point, detail(key));
       let answered = 0;
       let isHit = false;
-      const hit = untilHit([owner], point).finally(() => {
+      const markHit = (): void => {
         isHit = true;
-      });
+      };
+      hit.then(markHit, markHit);
       while (!isHit) {
         const call = load.plan(key, "add");
         await load.settle(call);
@@ -110,16 +146,16 @@ function handoffRow(name: string, point: FaultPoint, isShort: boolean): Row {
     run: async (scene, index) => {
       const { fleet } = scene;
       const { key, owner } = await warmTarget(scene, index);
-      await fleet.arm({ point, detail: "^default/Drill/", skip: 0 }, [owner]);
+      const { hit } = await armed(scene, [owner], point, "^default/Drill/");
       owner.signal("SIGTERM");
-      await untilHit([owner], point);
+      await hit;
       await afterTakeover(scene, () => fleet.lines(key));
       return { way: "load", heard: "answered", after: "there" };
     },
   };
 }
 
-/** An operator restores an object as it was; the node ends on the way. It is as before or as restored, and can be restored again. */
+/** An operator restores an object as it was; the node ends on the way. It is as restored, or as before and can be restored again. */
 function restoreRow(name: string, point: FaultPoint, isShort: boolean): Row {
   return {
     name,
@@ -137,7 +173,7 @@ function restoreRow(name: string, point: FaultPoint, isShort: boolean): Row {
         if (n === before) seq = reply.seq ?? 0;
       }
       const owner = await fleet.ownerOf(key);
-      await fleet.arm({ point, detail: OF_OBJECT(key), skip: 0 }, [owner]);
+      const { hit } = await armed(scene, [owner], point, OF_OBJECT(key));
       const restore = async (): Promise<boolean> => {
         const node = fleet.up[0];
         return (await node?.client.restore(drillObject(key), { at: { seq } })) !== undefined;
@@ -146,10 +182,11 @@ function restoreRow(name: string, point: FaultPoint, isShort: boolean): Row {
         () => "answered",
         (error: { code?: string }) => error.code ?? "?",
       );
-      await untilHit([owner], point);
+      await hit;
       const there = (await afterTakeover(scene, () => fleet.lines(key))).length;
       if (there !== before && there !== after) throw new DrillBroken(`${key} has ${there} lines`);
-      await eventually(`${key} is restored`, restore);
+      // Of an object that is as restored, the drill's nodes keep no past from before that.
+      if (there === after) await eventually(`${key} is restored`, restore);
       if ((await fleet.lines(key)).length !== before) throw new DrillBroken(`${key} was restored and is not as it was`);
       return { way: "operator", heard: await heard, after: there === before ? "restored" : "as before" };
     },
@@ -168,9 +205,9 @@ function claimRow(name: string, point: FaultPoint, isShort: boolean): Row {
       const call = load.plan(key, "add");
       await load.settle(call);
       const others = fleet.up.filter((node) => node !== owner);
-      await fleet.arm({ point, detail: OF_OBJECT(key), skip: 0 }, others);
+      const { hit } = await armed(scene, others, point, OF_OBJECT(key));
       await owner.kill();
-      await untilHit(others, point);
+      await hit;
       if (!(await afterTakeover({ ...scene, isHurried: true }, () => isThere(scene, call))))
         throw new DrillBroken(`${call.id} was answered and is lost`);
       return { way: "other, id", heard: "answered", after: "there" };
@@ -209,22 +246,22 @@ export const TABLE: readonly Row[] = [
 const EITHER = { hears: "any", after: "either" } as const;
 const TIMER = { ...EITHER, kind: "arm" } as const;
 const MESSAGE = { ...EITHER, kind: "tell" } as const;
-const LATER = { ...MESSAGE, method: "tell_later", armed: "all" } as const;
+const LATER = { ...MESSAGE, method: "tell_later", who: "all" } as const;
 const COMMAND_OF = (key: string): string => `^default/Drill/${key}#`;
 
 /** What a call obliges to: timers, messages, directory rows. */
 export const OBLIGATIONS: readonly Row[] = [
-  callRow("timer: committed, not listed", "owing.adds", true, TIMER),
-  callRow("timer: listed, not landed", "owing.listed", false, TIMER),
+  callRow("timer: committed, not listed", "owing.adds", true, { ...TIMER, isFresh: true }),
+  callRow("timer: listed, not landed", "owing.listed", false, { ...TIMER, isFresh: true }),
   callRow("timer: landed, not registered", "wake.registers", true, TIMER),
   callRow("timer: registered", "wake.registered", false, TIMER),
-  callRow("timer: fired, its shard does not know", "wake.ran", true, { ...TIMER, armed: "all" }),
-  callRow("message: committed, not listed", "owing.adds", false, MESSAGE),
+  callRow("timer: fired, its shard does not know", "wake.ran", true, { ...TIMER, who: "all" }),
+  callRow("message: committed, not listed", "owing.adds", false, { ...MESSAGE, isFresh: true }),
   callRow("message: landed, not sent", "message.sends", true, MESSAGE),
   callRow("message: arrived, still in its outbox", "message.sent", true, MESSAGE),
   callRow("delayed message: registered, not delivered", "delivery.begun", false, { ...LATER, detail: COMMAND_OF }),
   callRow("delayed message: delivered, no outcome noted", "delivery.done", true, { ...LATER, detail: COMMAND_OF }),
-  callRow("delayed message: outcome noted", "delivery.noted", false, { ...LATER, detail: ANY }),
-  callRow("directory: row landed, not told", "rows.tell", true, { ...EITHER, armed: "all", detail: ANY }),
-  callRow("directory: row told", "rows.told", false, { ...EITHER, armed: "all", detail: ANY }),
+  callRow("delayed message: outcome noted", "delivery.noted", false, { ...LATER, who: "turns", detail: ANY }),
+  callRow("directory: row landed, not told", "rows.tell", true, { ...EITHER, detail: ANY }),
+  callRow("directory: row told", "rows.told", false, { ...EITHER, detail: ANY }),
 ];

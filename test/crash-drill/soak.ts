@@ -31,34 +31,30 @@ interface Sample {
 export async function soak(server: DrillServer, random: SeededRandom, minutes: number): Promise<void> {
   const machine = await Machine.make(server);
   const { fleet } = machine;
-  try {
-    const load = new Load({ fleet, random, keys: KEYS, callers: 6, pauseMs: 100 });
-    const watchers = KEYS.slice(0, 3).map((key) => new Watcher(fleet, key));
-    const samples: Sample[] = [];
-    const begunMs = performance.now();
-    const untilMs = begunMs + minutes * 60_000;
-    const sampling = setInterval(() => sample(fleet, begunMs, samples), SAMPLE_MS);
-    const faults = new Map<string, number>();
-    load.start();
-    while (performance.now() < untilMs) {
-      await sleep(random.below(PAUSE_MS));
-      const fault = await strike(machine, random);
-      faults.set(fault, (faults.get(fault) ?? 0) + 1);
-      load.throwBroken();
-    }
-    await fleet.start();
-    await load.stop();
-    await load.check();
-    clearInterval(sampling);
-    sample(fleet, begunMs, samples);
-    for (const watcher of watchers) await watcher.seesAll();
-    console.log(`faults: ${[...faults].map(([name, count]) => `${name} ${count}`).join(", ")}`);
-    console.log(`${load.acknowledged} calls answered, ${load.open} in doubt for good`);
-    console.log(tableOf(samples));
-    assertFlat(samples);
-  } finally {
-    await machine.remove();
+  const load = new Load({ fleet, random, keys: KEYS, callers: 6, pauseMs: 100 });
+  const watchers = KEYS.slice(0, 3).map((key) => new Watcher(fleet, key));
+  const samples: Sample[] = [];
+  const begunMs = performance.now();
+  const untilMs = begunMs + minutes * 60_000;
+  const sampling = setInterval(() => sample(fleet, begunMs, samples), SAMPLE_MS);
+  const faults = new Map<string, number>();
+  load.start();
+  while (performance.now() < untilMs) {
+    await sleep(random.below(PAUSE_MS));
+    const fault = await strike(machine, random);
+    faults.set(fault, (faults.get(fault) ?? 0) + 1);
+    load.throwBroken();
   }
+  await fleet.start();
+  await load.stop();
+  await load.check();
+  clearInterval(sampling);
+  sample(fleet, begunMs, samples);
+  for (const watcher of watchers) await watcher.seesAll();
+  console.log(`faults: ${[...faults].map(([name, count]) => `${name} ${count}`).join(", ")}`);
+  console.log(`${load.acknowledged} calls answered, ${load.open} in doubt for good`);
+  console.log(tableOf(samples));
+  assertFlat(samples);
 }
 
 /** One fault, and its end. */

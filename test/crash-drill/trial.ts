@@ -50,16 +50,55 @@ export interface Promised {
   readonly after: After;
 }
 
-const HIT_MAX_MS = 30_000;
+const HIT_MAX_MS = 60_000;
+/** A point behind a call is reached within this, as a rule. */
+const LATE_MS = 3_000;
 
 interface Warm {
   readonly key: string;
   readonly owner: DrillNode;
 }
 
-/** Armed there, the node ends when it passes the point. */
-export async function untilHit(nodes: readonly DrillNode[], point: FaultPoint): Promise<DrillNode> {
-  const before = new Map(nodes.map((node) => [node, node.reached().length]));
+/** A node that is to end. */
+export interface Ending {
+  /** Resolves with it once it has; from then on no other is to. */
+  readonly hit: Promise<DrillNode>;
+  /** Resolves with whether it has, soon after it has or else a while later. */
+  hasHit(): Promise<boolean>;
+  /** Others are to end in their place. */
+  instead(nodes: readonly DrillNode[]): Promise<void>;
+}
+
+/** The first of these nodes that passes the point ends there. Resolves when all heed that. */
+export async function armed(
+  { fleet }: Pick<Scene, "fleet">,
+  nodes: readonly DrillNode[],
+  point: FaultPoint,
+  detail: string,
+): Promise<Ending> {
+  const { up } = fleet;
+  const before = new Map(up.map((node) => [node, node.reached().length]));
+  const hit = untilHit(up, point, before).finally(() => fleet.arm(null));
+  const late = (): Promise<false> => new Promise((resolve) => void setTimeout(resolve, LATE_MS, false).unref());
+  hit.catch(() => {});
+  const arm = (those: readonly DrillNode[]): Promise<void> => fleet.arm({ point, detail, skip: 0 }, those);
+  await arm(nodes);
+  return {
+    hit,
+    hasHit: () => Promise.race([hit.then(() => true), late()]),
+    instead: async (others) => {
+      await fleet.arm(null);
+      await arm(others);
+    },
+  };
+}
+
+/** @param before how often each has reached a point */
+async function untilHit(
+  nodes: readonly DrillNode[],
+  point: FaultPoint,
+  before: ReadonlyMap<DrillNode, number>,
+): Promise<DrillNode> {
   const hit = nodes.map(async (node) => {
     await node.ended();
     return node;

@@ -3,7 +3,7 @@ import fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FaultProxy } from "../support/fault-proxy.js";
 import { Clocks, type Machine, SmallDisk } from "./faults.js";
-import { NAMES } from "./fleet.js";
+import { eventually, NAMES } from "./fleet.js";
 import type { Load } from "./load.js";
 import { DrillBroken } from "./model.js";
 import { DrillNetwork } from "./network.js";
@@ -27,6 +27,8 @@ export interface WorldRow {
 /** Beyond which a session that was not renewed is over for all, NODE_TTL_MS and its margin. */
 const LEASE_MS = 7_000;
 const TWO_HOURS_S = 7_200;
+/** Of two looks at clocks that show the same. */
+const APART_MAX_MS = 600_000;
 
 const stopped: WorldRow = {
   name: "SIGSTOP past the lease, then SIGCONT",
@@ -79,8 +81,9 @@ const gone: WorldRow = {
 const full: WorldRow = {
   name: "a node's disk is full",
   isShort: false,
-  run: async ({ machine: { disk }, spellMs }) => {
+  run: async ({ machine: { disk }, load, spellMs }) => {
     if (!(disk instanceof SmallDisk)) return disk;
+    load.explain("storage_full");
     disk.fill();
     await sleep(spellMs);
     disk.free();
@@ -110,6 +113,9 @@ function clockRow(name: string, seconds: number): WorldRow {
       const node = await fleet.ownerOf(load.keys[0] as string);
       await load.onlyWrites(async () => {
         clocks.step(node.name, seconds);
+        await eventually(`the clock of ${node.name} has stepped`, async () => {
+          return Math.abs((await node.timeMs()) - Date.now() - seconds * 1_000) < APART_MAX_MS;
+        });
         await sleep(spellMs);
         clocks.step(node.name, 0);
         await sleep(1_000);

@@ -1,5 +1,6 @@
 /** Where objects come to live when nodes join and go, while they are called all the time. */
 import { expect, it } from "vitest";
+import { shardObject } from "../../src/directory/shard-contract.js";
 import { identityOf, type ObjectIdentity, partitionOf } from "../../src/identity.js";
 import type { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
 import { call, startFleet, until } from "./watching.js";
@@ -15,6 +16,13 @@ function misplaced(fleet: SimulatedFleet, objects: readonly ObjectIdentity[] = O
       return [...fleet.nodes].some(([name, { node }]) => name !== home && node.local.holds(object));
     })
     .map(({ id }) => id);
+}
+
+/** A doer whose home is `node`. */
+function homedAt(fleet: SimulatedFleet, node: string): ObjectIdentity {
+  const { ring } = fleet.node(node).node.fleet;
+  const all = Array.from({ length: 100 }, (_, index) => identityOf("default", "Doer", `sink${index}`));
+  return all.find(({ id }) => ring.homesOf(partitionOf(id))[0] === node) as ObjectIdentity;
 }
 
 /** Asks for every object through `through` again and again, a few milliseconds after each answer, until it is told to end. */
@@ -96,6 +104,33 @@ it("while its node stops, what is asked of an object through that node is answer
   await callers.end();
   await fleet.time.until(fleet.node("n1").stop());
   for (const object of OBJECTS) expect(await call(fleet, "n0", object, "value")).toBe(1);
+});
+
+it("a node that stops gives its objects away while they owe what cannot be told yet", async () => {
+  const fleet = await startFleet(3, { DIRECTORY_SHARDS: 1 });
+  const shard = shardObject("default", "Doer", 0, 1);
+  const [keeper = ""] = fleet.node("n0").node.fleet.ring.homesOf(partitionOf(shard.id));
+  const [leaving, third] = [...fleet.nodes.keys()].filter((name) => name !== keeper) as [string, string];
+  const { node } = fleet.node(leaving);
+  const doers = Array.from({ length: 12 }, (_, index) => identityOf("default", "Doer", `d${index}`));
+  const sink = homedAt(fleet, keeper);
+  const left = (): readonly ObjectIdentity[] => doers.filter((object) => node.local.holds(object));
+  for (const doer of doers) await call(fleet, third, doer, "cancel", ["first"]);
+  fleet.network.cut(leaving, keeper);
+  const senders = left();
+  for (const doer of senders) await call(fleet, third, doer, "post", [doer.key, 0, [sink.key]]);
+  expect(node.gauges().directory.waiting).toBeGreaterThan(0);
+  const begunMs = fleet.time.nowMs;
+  await fleet.time.until(node.leave());
+  expect(left()).toEqual([]);
+  expect(fleet.time.nowMs - begunMs).toBeLessThan(5_000);
+  fleet.network.heal();
+  await fleet.time.until(fleet.node(leaving).stop());
+  // What it still owed then it has told.
+  expect(fleet.time.nowMs - begunMs).toBeLessThan(5_000);
+  const entries = (await call(fleet, third, sink, "ledger")) as { what: string; token: string }[];
+  const took = entries.filter(({ what }) => what === "took").map(({ token }) => token);
+  expect(took.sort()).toEqual(senders.map(({ key }) => key).sort());
 });
 
 it("an operator is told why a node cannot be drained", async () => {

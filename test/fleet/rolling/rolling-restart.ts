@@ -19,6 +19,8 @@ export interface RollingRestart {
   readonly lanesPerClient: number;
   /** Calls that are answered before the first node stops, between two, and after the last. */
   readonly callsBetween: number;
+  /** Nobody waits for the outcome any more. */
+  readonly ended?: AbortSignal;
 }
 
 export interface RollingOutcome {
@@ -40,12 +42,23 @@ export async function rollingRestart(options: RollingRestart): Promise<RollingOu
   const { cwd, settings } = options;
   const nodes = NAMES.map((name) => new StartedNode({ name, cwd, words: settings }));
   try {
-    await Promise.all(nodes.map((node) => node.start()));
-    await allSeeEachOther(nodes);
-    return await underLoad(options, nodes);
+    return await Promise.race([restarted(options, nodes), aborted(options.ended)]);
   } finally {
-    for (const node of nodes) node.kill();
+    await Promise.all(nodes.map((node) => node.kill()));
   }
+}
+
+async function restarted(options: RollingRestart, nodes: readonly StartedNode[]): Promise<RollingOutcome> {
+  await Promise.all(nodes.map((node) => node.start()));
+  await allSeeEachOther(nodes);
+  return underLoad(options, nodes);
+}
+
+/** @throws its reason */
+function aborted(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
 }
 
 async function underLoad(options: RollingRestart, nodes: readonly StartedNode[]): Promise<RollingOutcome> {

@@ -66,8 +66,12 @@ export class StartedNode {
     return code;
   }
 
-  kill(): void {
-    this.#child?.kill("SIGKILL");
+  /** Resolves when it is gone. */
+  async kill(): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill("SIGKILL");
+    await once(child, "exit");
   }
 
   /** Names of the nodes that it sees alive. */
