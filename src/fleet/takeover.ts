@@ -15,6 +15,7 @@ import type { HeldTail, JournalPort } from "../journal/contract.js";
 import type { Settings } from "../settings/settings.js";
 import type { Claims } from "../shipping/claims.js";
 import { type Manifest, ownershipOf } from "../shipping/manifest.js";
+import { OneAtATime } from "../world/one-at-a-time.js";
 import type { Timer, World } from "../world/world.js";
 
 /** Objects woken at once: each opens its file, and callers want to open others meanwhile. */
@@ -52,8 +53,9 @@ interface Orphan {
 
 export class Takeover {
   readonly #parts: TakeoverParts;
-  #running: Promise<void> | undefined;
-  #again = false;
+  readonly #looking = new OneAtATime(() => this.#look());
+  /** Whether the next look is for what this node comes first for; else it takes whatever is left. */
+  #isBegun = false;
   #later: Timer | undefined;
   #isStopped = false;
   /** How often those were tried that were not claimed for a reason that may pass: of one without a tail nobody is reminded. */
@@ -66,24 +68,27 @@ export class Takeover {
   /** Somebody's session ended, or this node began. Idempotent while under way: it looks once more. */
   begin(): void {
     if (this.#isStopped) return;
-    this.#again = true;
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined;
-    });
+    this.#isBegun = true;
+    this.#looking.begin();
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#later?.cancel();
-    await this.#running;
+    await this.#looking.ended();
   }
 
-  async #run(): Promise<void> {
-    while (this.#again && !this.#isStopped) {
-      this.#again = false;
+  async #look(): Promise<void> {
+    if (this.#isStopped) return;
+    if (this.#isBegun) {
+      this.#isBegun = false;
       this.#missed.clear();
       const orphans = [...this.#tails(), ...this.#covered()];
       await this.#each(orphans.filter(({ object }) => this.#parts.rankOf(partitionOf(object)) === 0));
+    } else {
+      const missed = Array.from(this.#missed, ([object, tries]) => ({ object, tail: undefined, tries }));
+      this.#missed.clear();
+      await this.#each([...this.#tails(), ...missed]);
     }
     if (this.#hasMore) this.#lookLater();
   }
@@ -117,19 +122,9 @@ export class Takeover {
   #lookLater(): void {
     this.#later?.cancel();
     if (this.#isStopped) return;
-    this.#later = this.#parts.world.timers.after(this.#parts.settings.NODE_TTL_MS, () => void this.#sweep());
-  }
-
-  async #sweep(): Promise<void> {
-    if (this.#running !== undefined) return;
-    const missed = Array.from(this.#missed, ([object, tries]) => ({ object, tail: undefined, tries }));
-    this.#missed.clear();
-    this.#running = this.#each([...this.#tails(), ...missed]).finally(() => {
-      this.#running = undefined;
-      if (this.#again) this.begin();
-      else if (this.#hasMore) this.#lookLater();
+    this.#later = this.#parts.world.timers.after(this.#parts.settings.NODE_TTL_MS, () => {
+      if (!this.#looking.isRunning) this.#looking.begin();
     });
-    await this.#running;
   }
 
   /** All are claimed before any is woken, or callers would wait for owners behind files that nobody has asked for. */

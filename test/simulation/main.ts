@@ -49,6 +49,7 @@ program.parse();
 const flags = program.opts<Flags>();
 const [from, to] = flags.seeds ?? [flags.seed ?? 1, flags.seed ?? 1];
 
+const SUM_EVERY = 250;
 const faults = new Map<string, number>();
 let [violated, acknowledged, fromCopies, unknown, virtualMs] = [0, 0, 0, 0, 0];
 const startedMs = performance.now();
@@ -70,15 +71,20 @@ for (let seed = from; seed <= to; seed++) {
     ...(flags.trace && { trace: (line: string) => console.log(line) }),
   });
   tally(result);
+  // A long run says how far it has come, so that one that was ended goes on from there.
+  if ((seed - from) % SUM_EVERY === SUM_EVERY - 1 && seed < to) sum(seed);
 }
-const seconds = (performance.now() - startedMs) / 1_000;
-const sum = [...faults].map(([kind, count]) => `${kind} ${count}`).join(", ");
-console.log(`faults: ${sum}`);
-console.log(
-  `${to - from + 1} seeds, ${violated} with violations; ${acknowledged} calls acknowledged, ${fromCopies} of them by copies, ${unknown} of unknown outcome; ` +
-    `${(virtualMs / 60_000).toFixed(1)} virtual minutes in ${(seconds / 60).toFixed(1)} real ones`,
-);
+sum(to);
 if (violated > 0) process.exitCode = 1;
+
+function sum(through: number): void {
+  const seconds = (performance.now() - startedMs) / 1_000;
+  console.log(`faults: ${[...faults].map(([kind, count]) => `${kind} ${count}`).join(", ")}`);
+  console.log(
+    `${through - from + 1} seeds (${from}..${through}), ${violated} with violations; ${acknowledged} calls acknowledged, ${fromCopies} of them by copies, ${unknown} of unknown outcome; ` +
+      `${(virtualMs / 60_000).toFixed(1)} virtual minutes in ${(seconds / 60).toFixed(1)} real ones`,
+  );
+}
 
 function tally(result: SimulationResult): void {
   for (const [kind, count] of result.faults) faults.set(kind, (faults.get(kind) ?? 0) + count);
