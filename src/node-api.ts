@@ -47,6 +47,15 @@ export interface CallReply {
   readonly seq?: number;
   /** That a copy answered. */
   readonly from?: "replica";
+  /** That owns the object, where the node which was asked had to ask it. */
+  readonly node?: ServingNode;
+}
+
+/** A node of the fleet, for whoever may ask it the next time. */
+export interface ServingNode {
+  readonly name: string;
+  /** Where clients reach it, as far as is known. */
+  readonly url?: string;
 }
 
 export interface Inspection {

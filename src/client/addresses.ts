@@ -39,7 +39,7 @@ export class Addresses {
 
   /** What a node says of others; what is no address is passed over. */
   learn(urls: readonly string[]): void {
-    const heard = urls.flatMap((url) => parsedUrl(url) ?? []).filter((url) => !this.#given.includes(url));
+    const heard = urls.flatMap((url) => socketUrlOf(url) ?? []).filter((url) => !this.#given.includes(url));
     this.#learned = [...new Set([...heard, ...this.#learned])].slice(0, LEARNED_MAX);
   }
 
@@ -55,14 +55,15 @@ export class Addresses {
  * @throws MoonportError `bad_option`
  */
 function socketUrl(url: string): string {
-  const parsed = parsedUrl(url);
+  const parsed = socketUrlOf(url);
   if (parsed !== undefined) return parsed;
   throw MoonportError.of("bad_option", `"${url}" is not a node's address`, {
     hint: "an address looks like ws://127.0.0.1:7070",
   });
 }
 
-function parsedUrl(url: unknown): string | undefined {
+/** As {@link socketUrl}; undefined for what is no address. */
+export function socketUrlOf(url: unknown): string | undefined {
   if (typeof url !== "string" || !URL.canParse(url)) return undefined;
   const parsed = new URL(url);
   const scheme = /^(?:ws|http)(s?):$/.exec(parsed.protocol);

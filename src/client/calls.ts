@@ -1,7 +1,10 @@
 /**
  * The calls of a client that are under way. Each has one call id for its whole life: a call whose outcome is not known (the
  * connection was lost, the node said `outcome_unknown`) and one that failed with a retryable error is sent again under it
- * until it has an answer or its time is up, and runs at most once.
+ * until it has an answer or its time is up, and runs at most once, by whatever way to whichever node.
+ *
+ * They go by the client's connection, or where the owner of an object is known and reached, by a way of their own to it
+ * ({@link Ways}). Those of one object leave in the order in which they were made.
  *
  * An object that has forgotten the calls of an id's time refuses the id, since its call may have run (`id_expired`). Where the
  * refused frame is the only one that was ever sent under the id, it never ran: no other frame can have run it, and this one is
@@ -10,13 +13,16 @@
  * Bounded: so many are with the node at a time, the others wait in the order they came; one beyond `callsMax` is refused.
  */
 import { MoonportError } from "../errors.js";
-import type { Consistency } from "../node-api.js";
+import type { Consistency, ServingNode } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
 import { backoffMs } from "../world/backoff.js";
+import { CallOrder } from "./call-order.js";
 import { IdSource } from "./id-source.js";
+import type { Lane } from "./lane.js";
 import type { ClientOptions } from "./options.js";
 import type { ClientPlatform, PlatformTimer } from "./platform.js";
+import type { Ways } from "./ways.js";
 
 export interface CallInput {
   readonly target: FrameTarget;
@@ -40,23 +46,18 @@ export interface Instead {
   frame(fields: { readonly id: number; readonly timeoutMs: number; readonly callId: string }): ClientFrame;
 }
 
-/** What calls and watches need of the connection. */
-export interface Wire {
-  readonly isUp: boolean;
-  /** A number that no other frame of this client has carried. */
-  nextId(): number;
-  /** @returns the frame's size in bytes or characters. Only while it is up. */
-  send(frame: ClientFrame): number;
-}
+export type CallLane = Lane<PendingCall>;
 
-interface PendingCall {
+export interface PendingCall {
   readonly input: CallInput;
+  /** Whose owner it may go to; undefined for what only the connection is for. */
+  readonly object: string | undefined;
   callId: string;
   /** Frames sent under this id. */
   sends: number;
   readonly expiresMs: number;
   readonly settle: (outcome: { value: PlainValue } | { thrown: unknown }) => void;
-  place: { kind: "waiting" } | { kind: "sent"; id: number; size: number } | { kind: "pausing"; timer: PlatformTimer };
+  place: Place;
   /** Answers that asked to try again. */
   failures: number;
   /** It was sent, and no later answer told that it did not run. */
@@ -64,6 +65,17 @@ interface PendingCall {
   lastError: MoonportError | undefined;
 }
 
+type Place =
+  | { readonly kind: "new" }
+  /** Those of its object go another way, and have to be answered first. */
+  | { readonly kind: "held" }
+  | { readonly kind: "waiting"; readonly lane: CallLane }
+  | { readonly kind: "sent"; readonly lane: CallLane; readonly id: number; readonly size: number }
+  | { readonly kind: "pausing"; readonly timer: PlatformTimer };
+
+const NEW: Place = { kind: "new" };
+/** When all are given up. */
+const ENDS_AT: Readonly<Record<Place["kind"], number>> = { held: 0, new: 1, waiting: 1, pausing: 1, sent: 2 };
 const RETRY_FIRST_MS = 50;
 const RETRY_MAX_MS = 5_000;
 /** The longest time that a node takes from a frame; what is longer is for this side to keep. */
@@ -72,17 +84,26 @@ const NODE_TIMEOUT_MAX_MS = 600_000;
 export class Calls {
   readonly #options: ClientOptions;
   readonly #platform: ClientPlatform;
-  readonly #wire: Wire;
   readonly #ids: IdSource;
   readonly #all = new Set<PendingCall>();
-  /** In the order they are to be sent. */
-  #waiting = new Set<PendingCall>();
-  readonly #sent = new Map<number, PendingCall>();
+  readonly #connection: CallLane;
+  readonly #ways: Ways<PendingCall> | undefined;
+  readonly #order = new CallOrder<PendingCall>();
 
-  constructor(options: ClientOptions, platform: ClientPlatform, wire: Wire) {
+  /**
+   * @param connection by which any call may go
+   * @param ways to the nodes that own objects; without them all go by the connection
+   */
+  constructor(
+    options: ClientOptions,
+    platform: ClientPlatform,
+    connection: CallLane,
+    ways: Ways<PendingCall> | undefined,
+  ) {
     this.#options = options;
     this.#platform = platform;
-    this.#wire = wire;
+    this.#connection = connection;
+    this.#ways = ways;
     this.#ids = new IdSource(platform);
   }
 
@@ -101,6 +122,7 @@ export class Calls {
       const abort = (): void => this.#end(call, input.signal?.reason);
       const call: PendingCall = {
         input,
+        object: this.#ways !== undefined && isForOwner(input) ? objectId(input.target) : undefined,
         callId: input.callId ?? this.#ids.next(),
         sends: 0,
         expiresMs: clock.monotonicMs() + input.timeoutMs,
@@ -110,7 +132,7 @@ export class Calls {
           if ("value" in outcome) resolve(outcome.value);
           else reject(outcome.thrown);
         },
-        place: { kind: "waiting" },
+        place: NEW,
         failures: 0,
         mayHaveRun: false,
         lastError: undefined,
@@ -121,27 +143,27 @@ export class Calls {
     });
   }
 
-  /** The connection is there: what waits is sent. */
-  up(): void {
-    this.#pump();
+  /** The lane's node is there: what waits for it is sent. */
+  up(lane: CallLane): void {
+    this.#pump(lane);
   }
 
-  /** The connection is gone: nobody knows what became of the calls that were sent. */
-  down(error: MoonportError): void {
-    const again = [...this.#sent.values()];
-    this.#sent.clear();
-    for (const call of again) {
-      call.place = { kind: "waiting" };
+  /** It is gone: nobody knows what became of the calls that were sent. They go again, by whatever way there is. */
+  down(lane: CallLane, error: MoonportError): void {
+    const { sent, waiting } = lane.empty();
+    for (const call of sent) {
       call.mayHaveRun = changes(call);
       call.lastError = error;
     }
-    this.#waiting = new Set([...again, ...this.#waiting]);
+    const again = [...sent, ...waiting];
+    const held = again.flatMap((call) => this.#released(call));
+    for (const call of [...again, ...held]) this.#wait(call);
   }
 
   /** Fails the largest call that was sent: the node closes the connection over a frame that is too large, and cannot say which. */
-  failLargest(error: MoonportError): void {
+  failLargest(lane: CallLane, error: MoonportError): void {
     let largest: { call: PendingCall; size: number } | undefined;
-    for (const call of this.#sent.values()) {
+    for (const call of lane.sent.values()) {
       if (call.place.kind === "sent" && call.place.size > (largest?.size ?? 0))
         largest = { call, size: call.place.size };
     }
@@ -149,55 +171,63 @@ export class Calls {
     this.#finish(largest.call, { thrown: this.#named(largest.call, error) });
   }
 
-  /** False when no call has this number (any more). */
-  reply(id: number, value: PlainValue): boolean {
-    const call = this.#sent.get(id);
+  /** @param node that owns the object, where the one on this lane had to ask it. False when no call has this number (any more). */
+  reply(lane: CallLane, id: number, value: PlainValue, node?: ServingNode): boolean {
+    const call = lane.sent.get(id);
     if (call === undefined) return false;
+    if (call.object !== undefined) this.#ways?.answered(call.object, lane, node);
     this.#finish(call, { value });
     return true;
   }
 
   /** False when no call has this number (any more). */
-  fail(id: number, error: MoonportError): boolean {
-    const call = this.#sent.get(id);
+  fail(lane: CallLane, id: number, error: MoonportError): boolean {
+    const call = lane.sent.get(id);
     if (call === undefined) return false;
+    if (call.object !== undefined) this.#ways?.refused(call.object, error);
     if (error.retryable || this.#renewed(call, error)) this.#again(call, error);
     else this.#finish(call, { thrown: this.#named(call, error) });
     return true;
   }
 
-  /** The client is closing. */
+  /** The client is closing. Those that were sent come last: the end of one lets others go that wait for it. */
   failAll(error: MoonportError): void {
-    this.#waiting.clear();
-    for (const call of this.#all) {
+    const all = [...this.#all].sort((left, right) => ENDS_AT[left.place.kind] - ENDS_AT[right.place.kind]);
+    for (const call of all) {
       const mayHaveRun = call.mayHaveRun || (call.place.kind === "sent" && changes(call));
       this.#end(call, mayHaveRun ? unknown(call, error.message, error) : this.#named(call, error));
     }
   }
 
   #wait(call: PendingCall): void {
-    call.place = { kind: "waiting" };
-    this.#waiting.add(call);
-    this.#pump();
+    const { object } = call;
+    const lane = (object !== undefined && this.#ways?.of(object)) || this.#connection;
+    if (object !== undefined && !this.#order.enters(object, call, lane)) {
+      call.place = { kind: "held" };
+      return;
+    }
+    call.place = { kind: "waiting", lane };
+    lane.waiting.add(call);
+    this.#pump(lane);
   }
 
-  #pump(): void {
-    for (const call of this.#waiting) {
-      if (!this.#wire.isUp || this.#sent.size >= this.#options.callsInFlightMax) return;
-      this.#waiting.delete(call);
-      this.#send(call);
+  #pump(lane: CallLane): void {
+    for (const call of lane.waiting) {
+      if (!lane.wire.isUp || lane.sent.size >= this.#options.callsInFlightMax) return;
+      lane.waiting.delete(call);
+      this.#send(call, lane);
     }
   }
 
-  #send(call: PendingCall): void {
+  #send(call: PendingCall, lane: CallLane): void {
     const { target, method, args, instead, consistency } = call.input;
     const { callId } = call;
     const leftMs = Math.max(1, Math.ceil(call.expiresMs - this.#platform.clock.monotonicMs()));
     const timeoutMs = Math.min(leftMs, NODE_TIMEOUT_MAX_MS);
-    const id = this.#wire.nextId();
-    this.#sent.set(id, call);
+    const id = lane.wire.nextId();
+    lane.sent.set(id, call);
     call.sends += 1;
-    const size = this.#wire.send(
+    const size = lane.wire.send(
       instead?.frame({ id, timeoutMs, callId }) ?? {
         type: "call",
         id,
@@ -209,7 +239,7 @@ export class Calls {
         ...(consistency && { consistency }),
       },
     );
-    call.place = { kind: "sent", id, size };
+    call.place = { kind: "sent", lane, id, size };
   }
 
   /** Gives a call that was refused for its id, and never ran, a fresh one. */
@@ -237,28 +267,38 @@ export class Calls {
       return;
     }
     call.place = { kind: "pausing", timer: this.#platform.timers.after(delayMs, () => this.#wait(call)) };
-    this.#pump();
   }
 
   /** The caller does not wait any longer. */
   #end(call: PendingCall, thrown: unknown): void {
-    if (call.place.kind === "sent" && this.#wire.isUp) this.#wire.send({ type: "cancel", id: call.place.id });
+    const { place } = call;
+    if (place.kind === "sent" && place.lane.wire.isUp) place.lane.wire.send({ type: "cancel", id: place.id });
     this.#finish(call, { thrown });
   }
 
   #finish(call: PendingCall, outcome: { value: PlainValue } | { thrown: unknown }): void {
-    this.#leave(call);
     this.#all.delete(call);
     call.settle(outcome);
-    this.#pump();
+    this.#leave(call);
   }
 
+  /** What waited for its place goes. */
   #leave(call: PendingCall): void {
-    const { place } = call;
-    if (place.kind === "sent") this.#sent.delete(place.id);
-    else if (place.kind === "pausing") place.timer.cancel();
-    else this.#waiting.delete(call);
-    call.place = { kind: "waiting" };
+    const { place, object } = call;
+    if (place.kind === "held" && object !== undefined) this.#order.dropped(object, call);
+    if (place.kind === "pausing") place.timer.cancel();
+    if (place.kind === "sent") place.lane.sent.delete(place.id);
+    if (place.kind === "waiting") place.lane.waiting.delete(call);
+    for (const held of this.#released(call)) this.#wait(held);
+    if (place.kind === "sent") this.#pump(place.lane);
+  }
+
+  /** It is on no lane any more. @returns the calls that were held for it, and go now */
+  #released(call: PendingCall): readonly PendingCall[] {
+    const { place, object } = call;
+    const wasUnderWay = place.kind === "sent" || place.kind === "waiting";
+    call.place = NEW;
+    return wasUnderWay && object !== undefined ? [...this.#order.left(object)] : [];
   }
 
   #timeIsUp(call: PendingCall): MoonportError {
@@ -267,14 +307,20 @@ export class Calls {
     if (!changes(call) && place.kind === "sent") return MoonportError.of("deadline_exceeded", message);
     if (call.mayHaveRun || place.kind === "sent") return unknown(call, message, lastError);
     if (lastError !== undefined) return this.#named(call, lastError);
-    const why = this.#wire.isUp ? "too many other calls were under way" : "there was no connection to the node";
-    const code = this.#wire.isUp ? "deadline_exceeded" : "node_unreachable";
+    const { isUp } = this.#connection.wire;
+    const why = isUp ? "too many other calls were under way" : "there was no connection to the node";
+    const code = isUp ? "deadline_exceeded" : "node_unreachable";
     return this.#named(call, MoonportError.of(code, `${message}: ${why}; the call was not sent`));
   }
 
   #named({ input, callId }: PendingCall, error: MoonportError): MoonportError {
     return input.instead === undefined ? error.with({ callId, object: objectId(input.target) }) : error;
   }
+}
+
+/** A copy beside the node that is asked answers no sooner for being asked elsewhere. */
+function isForOwner({ instead, consistency }: CallInput): boolean {
+  return instead === undefined && consistency === undefined;
 }
 
 function changes({ input }: PendingCall): boolean {

@@ -1,6 +1,7 @@
 /**
  * A client of a node, or of a fleet: one connection, and everything that goes over it. Calls and subscriptions outlive the
- * connection; they wait while there is none and go on when there is one again, to the same node or another.
+ * connection; they wait while there is none and go on when there is one again, to the same node or another. Where it may learn
+ * nodes, calls also go to the owners of their objects, by ways of their own.
  */
 import { MoonportError } from "../errors.js";
 import type { FoundPage } from "../node-api.js";
@@ -10,18 +11,23 @@ import { jsonCodec, msgpackCodec } from "../wire/codec.js";
 import { CLOSE_CODES, type DelayAsk, type ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
 import { Addresses } from "./addresses.js";
-import { Calls, type Wire } from "./calls.js";
+import { type CallLane, Calls, type PendingCall } from "./calls.js";
 import { ClientDelay } from "./client-delay.js";
 import { type FindOptions, type FindQuery, queryOf } from "./find.js";
+import { Lane, type Wire } from "./lane.js";
 import { type ClientState, Link, type LinkListener, type Loss } from "./link.js";
 import { type AnyMethods, ClientObject, type HandleContext, type RemoteObject } from "./object-handle.js";
 import { type ClientOptions, type ConnectOptions, clientOptions } from "./options.js";
 import type { ClientPlatform } from "./platform.js";
 import { Watches } from "./watch.js";
+import { type WayListener, Ways } from "./ways.js";
 
 export class MoonportClient {
   readonly #options: ClientOptions;
   readonly #link: Link;
+  /** What goes by the connection. */
+  readonly #connection: CallLane;
+  readonly #ways: Ways<PendingCall> | undefined;
   readonly #calls: Calls;
   readonly #watches: Watches;
   readonly #context: HandleContext;
@@ -33,9 +39,22 @@ export class MoonportClient {
     const options = clientOptions(given);
     this.#options = options;
     const codec = options.codec === "json" ? jsonCodec : msgpackCodec;
-    this.#link = new Link(new Addresses(urls), options, codec, platform, this.#listener());
-    const wire = this.#wire();
-    this.#calls = new Calls(options, platform, wire);
+    const addresses = new Addresses(urls);
+    this.#link = new Link(addresses, options, codec, platform, this.#listener());
+    const wire = this.#wireOf(this.#link);
+    this.#connection = new Lane(wire);
+    const once = { ...options, learnNodes: false, reconnectAttemptsMax: 1 };
+    this.#ways = options.learnNodes
+      ? new Ways({
+          options,
+          platform,
+          connectedTo: () => addresses.current,
+          makeLink: (url, listener) => new Link(new Addresses(url), once, codec, platform, listener),
+          wireOf: (link) => this.#wireOf(link),
+          listener: (lane) => this.#wayListener(lane),
+        })
+      : undefined;
+    this.#calls = new Calls(options, platform, this.#connection, this.#ways);
     this.#watches = new Watches(platform, wire);
     const assertOpen = (): void => this.#assertOpen();
     this.#context = { options, calls: this.#calls, watches: this.#watches, assertOpen };
@@ -124,6 +143,7 @@ export class MoonportClient {
     if (this.state.kind === "closed") return;
     this.#watches.closeAll();
     this.#calls.failAll(MoonportError.of("caller_gone", "the client was closed"));
+    this.#ways?.stop();
     this.#link.stop();
   }
 
@@ -132,19 +152,30 @@ export class MoonportClient {
       changed: (state) => this.#tell(state),
       up: () => {
         this.#watches.up();
-        this.#calls.up();
+        this.#calls.up(this.#connection);
       },
       frame: (frame) => this.#take(frame),
       down: (loss) => this.#down(loss),
       failed: (error) => {
         this.#watches.failAll(error);
         this.#calls.failAll(error);
+        this.#ways?.stop();
       },
     };
   }
 
-  #wire(): Wire {
-    const link = this.#link;
+  #wayListener(lane: CallLane): ReturnType<WayListener<PendingCall>> {
+    return {
+      up: () => this.#calls.up(lane),
+      frame: (frame) => {
+        if (frame.type === "reply") this.#calls.reply(lane, frame.id, frame.value, frame.node);
+        else if (frame.type === "error") this.#calls.fail(lane, frame.id, errorIn(frame));
+      },
+      down: (loss) => this.#lost(lane, loss),
+    };
+  }
+
+  #wireOf(link: Link): Wire {
     return {
       get isUp() {
         return link.state.kind === "open";
@@ -157,25 +188,27 @@ export class MoonportClient {
   #take(frame: Exclude<ServerFrame, { type: "welcome" | "pong" | "leaving" }>): void {
     switch (frame.type) {
       case "reply":
-        this.#calls.reply(frame.id, frame.value);
+        this.#calls.reply(this.#connection, frame.id, frame.value, frame.node);
         return;
-      case "error": {
-        const error = errorOf(frame.error) ?? MoonportError.of("internal", "the node sent an error that is none");
-        if (!this.#calls.fail(frame.id, error)) this.#watches.take(frame);
+      case "error":
+        if (!this.#calls.fail(this.#connection, frame.id, errorIn(frame))) this.#watches.take(frame);
         return;
-      }
       default:
         this.#watches.take(frame);
     }
   }
 
-  #down({ code, error }: Loss): void {
+  #down(loss: Loss): void {
+    this.#watches.down();
+    this.#lost(this.#connection, loss);
+  }
+
+  #lost(lane: CallLane, { code, error }: Loss): void {
     if (code === CLOSE_CODES.too_large) {
       const hint = "the limit is SOCKET_FRAME_BYTES_MAX";
-      this.#calls.failLargest(MoonportError.of("too_large", "the call is larger than the node takes", { hint }));
+      this.#calls.failLargest(lane, MoonportError.of("too_large", "the call is larger than the node takes", { hint }));
     }
-    this.#watches.down();
-    this.#calls.down(error);
+    this.#calls.down(lane, error);
   }
 
   #assertOpen(): void {
@@ -189,4 +222,8 @@ export class MoonportClient {
   #tell(state: ClientState): void {
     for (const listener of this.#listeners) queueMicrotask(() => listener(state));
   }
+}
+
+function errorIn({ error }: ServerFrame & { type: "error" }): MoonportError {
+  return errorOf(error) ?? MoonportError.of("internal", "the node sent an error that is none");
 }

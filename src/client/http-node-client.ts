@@ -42,6 +42,8 @@ import {
   CONSISTENCY_HEADER,
   CUT_HEADER,
   FROM_HEADER,
+  NODE_HEADER,
+  NODE_URL_HEADER,
   SEQ_HEADER,
   TIMEOUT_HEADER,
   UNIT_HEADER,
@@ -150,9 +152,13 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
       ? { method: "GET", path: `${path}?args=${encodeURIComponent(body)}`, headers, timeoutMs }
       : { method: "POST", path, body, headers, timeoutMs };
     const answer = await this.#ask(signal === undefined ? ask : { ...ask, signal });
-    const { [SEQ_HEADER]: seq, [FROM_HEADER]: from } = answer.headers;
-    if (typeof seq !== "string") return { value: answer.body };
-    return { value: answer.body, seq: Number(seq), ...(from === "replica" && { from }) };
+    const { [SEQ_HEADER]: seq, [FROM_HEADER]: from, [NODE_HEADER]: name, [NODE_URL_HEADER]: url } = answer.headers;
+    return {
+      value: answer.body,
+      ...(typeof seq === "string" && { seq: Number(seq) }),
+      ...(from === "replica" && { from }),
+      ...(typeof name === "string" && { node: { name, ...(typeof url === "string" && { url }) } }),
+    };
   }
 
   /**

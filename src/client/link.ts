@@ -193,6 +193,7 @@ export class Link {
     this.#addresses.next();
     if (this.#isFinal(loss)) {
       this.#change({ kind: "closed", error: loss.error });
+      if (wasUp) this.#listener.down(loss);
       return this.#listener.failed(loss.error);
     }
     this.#pause(loss.error);

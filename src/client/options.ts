@@ -7,11 +7,15 @@ export interface ConnectOptions {
   /** The app whose objects are spoken of. Default `default`. */
   readonly app?: string;
   /**
-   * Whether the client may also go to nodes whose addresses it hears from the node that it is connected to, when that one
-   * stops. Not where clients reach the nodes by other addresses than their own, behind a load balancer for instance. Default
-   * false.
+   * Whether the client may also go to nodes whose addresses it hears from the node that it is connected to: to another when that
+   * one stops, and with calls to the owners of their objects. Not where clients reach the nodes by other addresses than their
+   * own, behind a load balancer for instance. Default false.
    */
   readonly learnNodes?: boolean;
+  /** With `learnNodes`: sockets to owners of objects, beside the connection. Default 8. */
+  readonly nodeSocketsMax?: number;
+  /** With `learnNodes`: objects of which it is remembered where they live. Default 10,000. */
+  readonly placesMax?: number;
   /** How frames travel: readable in a browser's tools, or smaller. Default `json`. */
   readonly codec?: "json" | "msgpack";
   /** How long a call may take in all, with everything that is tried again. Default 30,000. */
@@ -29,7 +33,7 @@ export interface ConnectOptions {
   /** Tries in a row that may fail before the client gives up and closes. Default: no end. */
   readonly reconnectAttemptsMax?: number;
   /**
-   * Calls that are with the node at the same time; further ones wait here. Default 100: below the node's own
+   * Calls that are with a node at the same time; further ones wait here. Default 100: below the node's own
    * SOCKET_CALLS_MAX, at which it would read nothing more, cancellations neither.
    */
   readonly callsInFlightMax?: number;
@@ -52,6 +56,8 @@ const NUMBERS = {
   callsInFlightMax: 100,
   callsMax: 10_000,
   eventsBufferedMax: 1_000,
+  nodeSocketsMax: 8,
+  placesMax: 10_000,
 } as const;
 
 export const amount: OptionRule = {
@@ -77,6 +83,8 @@ const RULES: OptionRules<ConnectOptions> = {
   callsInFlightMax: amount,
   callsMax: amount,
   eventsBufferedMax: amount,
+  nodeSocketsMax: amount,
+  placesMax: amount,
 };
 
 /** @throws MoonportError `bad_option` */

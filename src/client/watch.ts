@@ -7,7 +7,7 @@ import { asMoonportError, type MoonportError } from "../errors.js";
 import type { ClientFrame, ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
 import { backoffMs } from "../world/backoff.js";
-import type { Wire } from "./calls.js";
+import type { Wire } from "./lane.js";
 import type { ClientPlatform, PlatformTimer } from "./platform.js";
 
 export type WatchFrame = Exclude<ServerFrame, { type: "welcome" | "pong" | "reply" | "leaving" }>;

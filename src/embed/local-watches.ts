@@ -2,7 +2,7 @@
  * Subscriptions and views of an object in this process. The wire between their client side and the node are function calls,
  * so a subscription here resumes, pauses and tries again exactly as one over a socket does, by the same code.
  */
-import type { Wire } from "../client/calls.js";
+import type { Wire } from "../client/lane.js";
 import { Watches, type WatchFrame } from "../client/watch.js";
 import { asMoonportError, assert } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";

@@ -687,16 +687,27 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       const release = this.#node.releasing.numberOf(app);
       const body: Asked = { app, className, key, timeoutMs, hops: hops + 1, release, operation };
       const answer = await this.#fleet.ask({ node: to, address }, ASK, body, options);
-      this.#places.learn(object, to);
-      return (answer instanceof Uint8Array ? decodeValue(answer) : undefined) as T;
+      const said = answer instanceof Uint8Array ? decodeValue(answer) : undefined;
+      const named = operation.kind === "call" ? this.#naming(said as unknown as CallReply, to) : undefined;
+      this.#places.learn(object, named?.node?.name ?? to);
+      if (named !== undefined) this.#node.counters.forwardedCalls.count(undefined);
+      return (named ?? said) as T;
     } catch (thrown) {
       const error = asMoonportError(thrown);
+      if (operation.kind === "call") this.#node.counters.forwardedCalls.count(error);
       if (!HARMLESS.has(error.code)) throw error;
       const owner = ownerNamedBy(error);
       if (owner !== undefined) this.#places.learn(object, owner);
       else this.#places.forget(object);
       throw error;
     }
+  }
+
+  /** Says of another node's reply who gave it: that one, or whom it had to ask. */
+  #naming(reply: CallReply, to: string): CallReply {
+    const name = reply.node?.name ?? to;
+    const url = this.#fleet.member(name)?.clientAddress;
+    return { ...reply, node: { name, ...(url !== undefined && { url }) } };
   }
 
   #isHere(object: ObjectIdentity): boolean {

@@ -78,22 +78,24 @@ export class ClientSocket {
   #replyBytesGuess = 0;
 
   constructor(context: SocketContext, codec: FrameCodec, ws: WebSocket, raw: Duplex) {
-    const { settings, world, node, deadlines } = context;
+    const { settings, world, node: served, deadlines } = context;
     this.#context = context;
     this.#codec = codec;
     this.#ws = ws;
     this.#raw = raw;
     this.#writer = new SocketWriter(raw, codec.isBinary);
     this.#calls = new SocketCalls({
-      node,
+      node: served,
       callsMax: settings.SOCKET_CALLS_MAX,
       timeoutMs: settings.CALL_TIMEOUT_MS,
       deadlines,
       hasRoom: (running) => this.#expectedBytes(running) < settings.SOCKET_BUFFER_BYTES_MAX,
-      replied: (id, { value, seq, from }) => {
+      replied: (id, { value, seq, from, node }) => {
         const reply =
           seq === undefined ? { type: "reply" as const, id, value } : { type: "reply" as const, id, value, seq };
-        this.#reply(id, from === undefined ? reply : { ...reply, from });
+        // The common case has neither, and is not copied.
+        const isPlain = from === undefined && node === undefined;
+        this.#reply(id, isPlain ? reply : { ...reply, ...(from && { from }), ...(node && { node }) });
       },
       failed: (id, error) => this.#refuse(id, readersOnly(error)),
       eased: () => this.#readOn(),

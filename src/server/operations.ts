@@ -7,10 +7,10 @@ import { callAs, checkAny, checkMethod, type Target } from "../auth/principal-ca
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkAppName, checkClassName, checkMethodName, identityOf, type ObjectIdentity } from "../identity.js";
 import type { DirectoryQuery } from "../lua/contract.js";
-import type { DrainRequest, NodeApi } from "../node-api.js";
+import type { CallReply, DrainRequest, NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
-import { FROM_HEADER, SEQ_HEADER } from "../wire/http-headers.js";
+import { FROM_HEADER, NODE_HEADER, NODE_URL_HEADER, SEQ_HEADER } from "../wire/http-headers.js";
 import { wireJson } from "../wire/wire-json.js";
 import { ROW_ENTRY } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
@@ -206,13 +206,19 @@ async function call(
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(consistency !== undefined && { consistency }),
     });
-    const answer = { kind: "whole" as const, status: 200, body: wireJson(reply.value) };
-    if (reply.seq === undefined) return answer;
-    const from = reply.from && { [FROM_HEADER]: reply.from };
-    return { ...answer, headers: { [SEQ_HEADER]: String(reply.seq), ...from } };
+    return { kind: "whole", status: 200, body: wireJson(reply.value), headers: replyHeaders(reply) };
   } catch (error) {
     throw asMoonportError(error).with({ object: object.id, ...(callId !== undefined && { callId }) });
   }
+}
+
+function replyHeaders({ seq, from, node }: CallReply): Record<string, string> {
+  return {
+    ...(seq !== undefined && { [SEQ_HEADER]: String(seq) }),
+    ...(from !== undefined && { [FROM_HEADER]: from }),
+    ...(node !== undefined && { [NODE_HEADER]: node.name }),
+    ...(node?.url !== undefined && { [NODE_URL_HEADER]: node.url }),
+  };
 }
 
 async function find(

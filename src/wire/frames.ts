@@ -6,7 +6,7 @@
  */
 import type { DelayFilter, SendRequest, SendTime } from "../delay/contract.js";
 import type { DirectoryQuery } from "../lua/contract.js";
-import type { Consistency } from "../node-api.js";
+import type { Consistency, ServingNode } from "../node-api.js";
 import type { EndReason, ReadingCall, SubscribeFrom } from "../realtime/contract.js";
 import type { PlainValue } from "../values.js";
 import type { Problem } from "./problem.js";
@@ -95,6 +95,8 @@ export type ServerFrame =
       readonly value: PlainValue;
       readonly seq?: number;
       readonly from?: "replica";
+      /** That owns the object, where the node on the socket had to ask it. */
+      readonly node?: ServingNode;
     }
   /** A call that failed, or a subscription or view that was refused. */
   | { readonly type: "error"; readonly id: number; readonly error: Problem }

@@ -6,6 +6,9 @@ export const CUT_HEADER = "moonport-at-ms";
 /** Of a call: that a copy may answer; of its answer: that one did. */
 export const CONSISTENCY_HEADER = "moonport-consistency";
 export const FROM_HEADER = "moonport-from";
+/** Of an answer that another node of the fleet gave: its name, and where clients reach it. */
+export const NODE_HEADER = "moonport-node";
+export const NODE_URL_HEADER = "moonport-node-url";
 export const TIMEOUT_HEADER = "x-request-timeout-ms";
 export const DEADLINE_HEADER = "x-request-deadline";
 export const CALL_ID_HEADER = "idempotency-key";

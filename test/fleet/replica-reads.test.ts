@@ -8,6 +8,9 @@ import { append, call, listAt, ownerOf, startFleet } from "./watching.js";
 /** The bucket is far behind: what is not in it only journals have. */
 const BEHIND = { COVER_MS: 60_000, FLIGHT_HEDGE_MS: 60_000 };
 
+/** Of an answer that the owner gave to another node. */
+const OWNER = { name: "n0" };
+
 function read(fleet: SimulatedFleet, through: string, object: ObjectIdentity, method = "all"): Promise<CallReply> {
   const request = { object, method, args: [], caller: { kind: "client" }, consistency: "replica" } as const;
   return fleet.node(through).call(request);
@@ -46,11 +49,11 @@ it("a node with no journal of it answers from the bucket, and leaves what the bu
   const object = listAt(fleet, "n0");
   const { far } = placesOf(fleet, object);
   await append(fleet, "n0", object, 1);
-  expect(await readNow(fleet, far, object)).toEqual({ value: [1] });
+  expect(await readNow(fleet, far, object)).toEqual({ value: [1], node: OWNER });
   await fleet.time.advance(1_000);
   expect(await readNow(fleet, far, object)).toEqual({ value: [1], seq: 1, from: "replica" });
   await append(fleet, "n0", object, 2);
-  expect(await readNow(fleet, far, object)).toEqual({ value: [1, 2] });
+  expect(await readNow(fleet, far, object)).toEqual({ value: [1, 2], node: OWNER });
   await fleet.time.advance(1_000);
   expect(await readNow(fleet, far, object)).toMatchObject({ value: [1, 2], from: "replica" });
   expect(fleet.node(far).node.counters.replicaReads).toEqual({ copy: 2, owner: 2 });
@@ -111,7 +114,7 @@ it("an object that was ended is empty, and its next life is read from the start"
   await append(fleet, "n0", object, 1);
   expect(await readNow(fleet, near, object)).toMatchObject({ value: [1], from: "replica" });
   await fleet.time.until(fleet.node("n0").node.destroy(object));
-  expect(await readNow(fleet, near, object)).toEqual({ value: [] });
+  expect(await readNow(fleet, near, object)).toEqual({ value: [], node: OWNER });
   await append(fleet, "n0", object, 7);
   expect(await readNow(fleet, near, object)).toMatchObject({ value: [7], from: "replica" });
 });
@@ -141,10 +144,10 @@ it("where node and owner have other versions of the class, or the copy is of ano
   const changed = classes.map((one) => (one.name === "List" ? { ...one, text: `${one.text}\n-- changed` } : one));
   const reload = (node: string) => fleet.node(node).node.reload([{ app, ...rest, classes: changed }]);
   reload(near);
-  expect(await readNow(fleet, near, object)).toEqual({ value: [1] });
+  expect(await readNow(fleet, near, object)).toEqual({ value: [1], node: OWNER });
   reload("n0");
   // The object itself has not heard of that version yet; the owner's answer is where it does.
-  expect(await readNow(fleet, near, object)).toEqual({ value: [1] });
+  expect(await readNow(fleet, near, object)).toEqual({ value: [1], node: OWNER });
   expect(await readNow(fleet, near, object)).toMatchObject({ value: [1], from: "replica" });
 });
 
@@ -165,7 +168,7 @@ it("where no copy may be kept, the owner answers", async () => {
     const fleet = await startFleet(2, { ...BEHIND, ...none });
     const object = listAt(fleet, "n0");
     await append(fleet, "n0", object, 1);
-    expect(await readNow(fleet, "n1", object)).toEqual({ value: [1] });
+    expect(await readNow(fleet, "n1", object)).toEqual({ value: [1], node: OWNER });
     expect(fleet.node("n1").node.gauges().copyBytes).toBe(0);
   }
 });
@@ -173,7 +176,7 @@ it("where no copy may be kept, the owner answers", async () => {
 it("the owner itself, an object that was never written, and a fleet of one answer as ever", async () => {
   const fleet = await startFleet(2);
   const object = listAt(fleet, "n0");
-  expect(await readNow(fleet, "n1", object)).toEqual({ value: [] });
+  expect(await readNow(fleet, "n1", object)).toEqual({ value: [], node: OWNER });
   await append(fleet, "n1", object, 1);
   expect(await ownerOf(fleet, object)).toBe("n0");
   expect(await readNow(fleet, "n0", object)).toEqual({ value: [1] });

@@ -14,6 +14,8 @@ export class ScriptedNode {
   readonly connections: ScriptedConnection[] = [];
   /** What becomes of a new socket. `welcome`: a hello is answered. `silent`: it opens, and nothing comes. */
   manner: "welcome" | "silent" | "refuse" | { readonly close: number } = "welcome";
+  /** Hosts at which nobody answers. */
+  readonly away = new Set<string>();
   protocol: string = jsonCodec.protocol;
   readonly #platform: ClientPlatform;
 
@@ -77,9 +79,14 @@ export class ScriptedConnection {
     };
     this.#later(() => {
       const { manner, protocol } = node;
-      if (manner === "refuse") this.close(1006, "connect ECONNREFUSED");
+      if (manner === "refuse" || node.away.has(new URL(url).host)) this.close(1006, "connect ECONNREFUSED");
       else this.#events.opened(protocol);
     });
+  }
+
+  /** By either side. */
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   /** Frames of one type, in order. */
