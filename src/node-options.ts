@@ -3,6 +3,7 @@ import type { AppSource } from "./app-source.js";
 import type { Bucket } from "./bucket/bucket.js";
 import type { ObjectIdentity } from "./identity.js";
 import type { EntryRange, HeldEntries } from "./journal/contract.js";
+import type { ClaimReason } from "./metrics/fleet-counters.js";
 import type { CallReply, CallRequest } from "./node-api.js";
 import type { InnerCall } from "./object/inner-call.js";
 import type { DeferredOutcome, WakeTeller, Woken } from "./object/work.js";
@@ -49,8 +50,8 @@ export interface JoinedFleet extends FleetView {
   /** What this node's journal holds of an object; undefined where that is of another line than the range's. */
   ownEntries(object: string, range: EntryRange): Promise<HeldEntries | undefined>;
   begin(hooks: FleetHooks): void;
-  /** An object has become this node's. */
-  claimed(object: ObjectIdentity): void;
+  /** An object has become this node's; without a reason it was before, and had been forgotten. */
+  claimed(object: ObjectIdentity, reason: ClaimReason | undefined): void;
   /**
    * Gives up every object, cleanly, for the others, and takes no new ones while others are there.
    * @returns whether nothing is left; false when `untilMs` (monotonic) has come before

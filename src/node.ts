@@ -188,7 +188,13 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const observe = options.observer ?? (() => {});
     this.#watchdog = options.watchdog ?? noWatchdog;
     const { running } = this.#watchdog;
-    this.#engine = createLuaEngine({ clock: world.clock, limits: luaLimits(settings), engineLog: world.log, running });
+    this.#engine = createLuaEngine({
+      clock: world.clock,
+      limits: luaLimits(settings),
+      engineLog: world.log,
+      running,
+      exceeded: (budget) => void this.counters.budgetsExceeded[budget]++,
+    });
     const systemClasses = [delayShardClass, directoryClass({ filterBytesMax: settings.DIRECTORY_FILTER_BYTES_MAX })];
     this.#catalog = new Catalog(this.#engine, observe, Object.keys(options.native ?? {}), systemClasses);
     this.releasing = new NodeReleases({
@@ -226,7 +232,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       bucket,
       claims: new Claims(world, bucket, fleet, settings, {
         lost: (id) => this.feeds.lost(id),
-        claimed: (object) => joined?.claimed(object),
+        claimed: (object, reason) => joined?.claimed(object, reason),
         beforeTail: (object) => this.#delay.beforeTail(object),
       }),
       fleet,
@@ -661,6 +667,10 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#options.bucket.requests;
   }
 
+  get fleetMeasures(): undefined {
+    return undefined;
+  }
+
   gauges(): NodeGauges {
     return {
       version: VERSION,
@@ -911,6 +921,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     chain: readonly string[] = NO_CHAIN,
   ): Parameters<Objects["call"]>[1] {
     const { world, settings } = this.#options;
+    const sinceMs = world.clock.monotonicMs();
     return {
       method: request.method,
       access,
@@ -919,7 +930,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       callId: request.callId,
       waiter: request.waiter ?? waiterOf(request.signal),
       chain,
-      expiresMs: world.clock.monotonicMs() + (request.timeoutMs ?? settings.CALL_TIMEOUT_MS),
+      sinceMs,
+      expiresMs: sinceMs + (request.timeoutMs ?? settings.CALL_TIMEOUT_MS),
     };
   }
 

@@ -34,6 +34,7 @@ const LAYERS: readonly (readonly string[])[] = [
     "metrics/histogram",
     "metrics/outcomes",
     "metrics/delay-counters",
+    "metrics/fleet-counters",
     "delay/contract",
     "metrics/node-counters",
     "realtime/contract",

@@ -106,7 +106,8 @@ scrape_configs:
 
 Reading the page asks nothing of the bucket. Between two readings the node counts in plain numbers, so it makes no difference to
 calls whether anybody looks. Labels take only values that the app's files, the error table and the code name: no caller can make
-up a series. An empty label, which is the same as none, says that a call named nothing that there is.
+up a series. An empty label, which is the same as none, says that a call named nothing that there is. A node that is alone shows
+nothing of what only nodes of a fleet have: forwarded calls, claims, takeovers, handovers, its journal, links.
 
 `;
   const after = `
@@ -125,8 +126,12 @@ Beside these stand the usual ones of a Node.js process, with the names of
 | What share of calls fails, and how? | \`sum by (outcome) (rate(moonport_calls_total{outcome!="ok"}[5m])) / ignoring(outcome) group_left sum(rate(moonport_calls_total[5m]))\` |
 | How long do calls take? | \`histogram_quantile(0.99, sum by (class, le) (rate(moonport_call_duration_seconds_bucket[5m])))\` |
 | How much of it is the bucket? | \`histogram_quantile(0.99, sum by (le) (rate(moonport_gate_wait_seconds_bucket[5m])))\` |
+| How long do calls wait for their turn? | \`histogram_quantile(0.99, sum by (le) (rate(moonport_mailbox_wait_seconds_bucket[5m])))\` |
 | How many replies share a flight? | \`rate(moonport_gate_wait_seconds_count[5m]) / on(instance) sum by (instance) (rate(moonport_flights_landed_total[5m]))\` |
 | What does the bucket cost, dollars a month at S3's list prices? | \`sum(rate(moonport_bucket_requests_total{kind!="get",kind!="delete",kind!="abort_upload"}[1h])) * 2628000 * 0.005 / 1000 + sum(rate(moonport_bucket_requests_total{kind="get"}[1h])) * 2628000 * 0.0004 / 1000\` |
+| What share of a fleet's calls goes on to another node? | \`sum(rate(moonport_forwarded_calls_total[5m])) / (sum(rate(moonport_calls_total{class!=""}[5m])))\` |
+| Is a takeover under way? | \`moonport_takeovers_begun_total - moonport_takeovers_ended_total > 0\` |
+| How long does a journal's disk take? | \`histogram_quantile(0.99, sum by (instance, le) (rate(moonport_journal_sync_seconds_bucket[5m])))\` |
 | Does the event loop keep up? | \`nodejs_eventloop_lag_p99_seconds\` |
 
 ## What an idle node costs

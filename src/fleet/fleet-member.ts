@@ -17,6 +17,8 @@ import type { ProtocolRange } from "../links/handshake.js";
 import { Links } from "../links/links.js";
 import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
 import { Members } from "../membership/members.js";
+import { type ClaimReason, FleetCounters } from "../metrics/fleet-counters.js";
+import type { FleetMeasures } from "../metrics/measured.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import type { ServedApp } from "../release/contract.js";
 import { ObjectKeys } from "../shipping/layout.js";
@@ -56,6 +58,7 @@ export interface FleetOptions {
 export class FleetMember implements JoinedFleet {
   readonly node: string;
   readonly links: Links;
+  readonly counters: FleetCounters;
   readonly #parts: FleetParts;
   /** What it is to have while it takes objects. */
   readonly #weight: number;
@@ -79,8 +82,10 @@ export class FleetMember implements JoinedFleet {
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
     const { world, bucket, settings, fleet } = parts;
     const { node, zone, weight, network, secret, protocols, clientAddress, handle, replaced } = options;
+    const counters = new FleetCounters();
     const journal = await Journal.open({
       world,
+      counters: counters.journal,
       settings,
       folder: JOURNAL_FOLDER,
       recordEpoch: (object) => recordEpoch(bucket, object),
@@ -95,6 +100,7 @@ export class FleetMember implements JoinedFleet {
       fleet,
       version: VERSION,
       ...(protocols !== undefined && { protocols }),
+      counters: counters.links,
       // The one on the other side may have died.
       lost: () => member?.lookNow(),
     });
@@ -128,7 +134,7 @@ export class FleetMember implements JoinedFleet {
           replaced: (error) => replaced?.(error),
         },
       });
-      member = new FleetMember(parts, options, links, journal, members, senders);
+      member = new FleetMember(parts, options, links, journal, members, senders, counters);
       void member.tellPeers();
       return member;
     } catch (error) {
@@ -145,7 +151,9 @@ export class FleetMember implements JoinedFleet {
     journal: Journal,
     members: Members,
     senders: Senders,
+    counters: FleetCounters,
   ) {
+    this.counters = counters;
     this.#parts = parts;
     this.node = node;
     this.#weight = weight;
@@ -173,6 +181,15 @@ export class FleetMember implements JoinedFleet {
     return { entries: this.#senders.entries, syncs: this.#journal.syncs };
   }
 
+  get measures(): FleetMeasures {
+    return {
+      counters: this.counters,
+      journalEntries: this.#senders.entries,
+      journalBytes: this.#journal.bytes,
+      links: this.links.standing,
+    };
+  }
+
   isValid(): boolean {
     return this.#members.isValid();
   }
@@ -181,7 +198,8 @@ export class FleetMember implements JoinedFleet {
     return this.#isLeaving && this.#members.members().length > 1;
   }
 
-  claimed(object: ObjectIdentity): void {
+  claimed(object: ObjectIdentity, reason: ClaimReason | undefined): void {
+    if (reason !== undefined) this.counters.claimed[reason]++;
     this.#handover?.claimed(object);
   }
 
@@ -302,6 +320,7 @@ export class FleetMember implements JoinedFleet {
       isLive: (session) => this.#members.known(session) === "live",
       rankOf: (partition) => this.#rankOf(partition),
       isValid: () => this.isValid(),
+      counters: this.counters,
       takenOver: (object) => hooks.takenOver(object),
       misplaced: () => this.#handover?.begin(),
     });
@@ -313,6 +332,7 @@ export class FleetMember implements JoinedFleet {
       hooks,
       homesOf: (partition) => this.#ring.homesOf(partition),
       isValid: () => this.isValid(),
+      counters: this.counters,
     });
   }
 

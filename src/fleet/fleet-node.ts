@@ -13,7 +13,7 @@ import { identityOf, type ObjectIdentity, PARTITION_COUNT, partitionOf } from ".
 import type { Asker, Peers } from "../links/contract.js";
 import type { Caller } from "../lua/contract.js";
 import type { NodeRecord } from "../membership/contract.js";
-import type { MeasuredNode, NodeGauges } from "../metrics/measured.js";
+import type { FleetMeasures, MeasuredNode, NodeGauges } from "../metrics/measured.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
 import { MoonportNode } from "../node.js";
 import type {
@@ -382,6 +382,10 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     return this.#node.bucketRequests;
   }
 
+  get fleetMeasures(): FleetMeasures {
+    return this.#fleet.measures;
+  }
+
   gauges(): NodeGauges {
     return this.#node.gauges();
   }
@@ -690,11 +694,11 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       const said = answer instanceof Uint8Array ? decodeValue(answer) : undefined;
       const named = operation.kind === "call" ? this.#naming(said as unknown as CallReply, to) : undefined;
       this.#places.learn(object, named?.node?.name ?? to);
-      if (named !== undefined) this.#node.counters.forwardedCalls.count(undefined);
+      if (named !== undefined) this.#fleet.counters.forwardedCalls.count(undefined);
       return (named ?? said) as T;
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      if (operation.kind === "call") this.#node.counters.forwardedCalls.count(error);
+      if (operation.kind === "call") this.#fleet.counters.forwardedCalls.count(error);
       if (!HARMLESS.has(error.code)) throw error;
       const owner = ownerNamedBy(error);
       if (owner !== undefined) this.#places.learn(object, owner);

@@ -8,6 +8,7 @@
  */
 import { asMoonportError } from "../errors.js";
 import { type ObjectIdentity, partitionOf } from "../identity.js";
+import type { FleetCounters } from "../metrics/fleet-counters.js";
 import type { FleetHooks } from "../node-options.js";
 import type { Settings } from "../settings/settings.js";
 import { backoffMs } from "../world/backoff.js";
@@ -26,6 +27,7 @@ export interface HandoverParts {
   /** The partition's nodes, its home first. */
   readonly homesOf: (partition: number) => readonly string[];
   readonly isValid: () => boolean;
+  readonly counters: FleetCounters;
 }
 
 export class Handover {
@@ -144,12 +146,18 @@ export class Handover {
     const to = this.#homeOf(object);
     // The ring may have changed back meanwhile.
     if (!this.#isLeaving && (to === this.#parts.self || this.#isStopped)) return true;
+    const { counters, world } = this.#parts;
+    const begunMs = world.clock.monotonicMs();
+    let hasGone = false;
     try {
-      return await this.#parts.hooks.handOver(object, to);
+      hasGone = await this.#parts.hooks.handOver(object, to);
+      return hasGone;
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      this.#parts.world.log.warn({ object: object.id, code: error.code }, `not handed over: ${error.message}`);
+      world.log.warn({ object: object.id, code: error.code }, `not handed over: ${error.message}`);
       return false;
+    } finally {
+      counters.handedOver(hasGone, world.clock.monotonicMs() - begunMs);
     }
   }
 }

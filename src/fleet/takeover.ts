@@ -12,6 +12,7 @@
 import { asMoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { HeldTail, JournalPort } from "../journal/contract.js";
+import type { FleetCounters } from "../metrics/fleet-counters.js";
 import type { Settings } from "../settings/settings.js";
 import type { Claims } from "../shipping/claims.js";
 import { type Manifest, ownershipOf } from "../shipping/manifest.js";
@@ -37,6 +38,7 @@ export interface TakeoverParts {
   /** Place of this node among the living in the order of the partition; 0 is its home. */
   readonly rankOf: (partition: number) => number;
   readonly isValid: () => boolean;
+  readonly counters: FleetCounters;
   /** Writes of it that only journals held are this node's now: it takes up what it owes. */
   readonly takenOver: (object: ObjectIdentity) => Promise<void>;
   /** Something that was claimed is to live elsewhere: the ring has changed since, or who is preferred for it did nothing. */
@@ -129,6 +131,10 @@ export class Takeover {
 
   /** All are claimed before any is woken, or callers would wait for owners behind files that nobody has asked for. */
   async #each(orphans: readonly Orphan[]): Promise<void> {
+    if (orphans.length === 0) return;
+    const { counters, world } = this.#parts;
+    const begunMs = world.clock.monotonicMs();
+    counters.takeovers.begun++;
     const owing: ObjectIdentity[] = [];
     const { atOnce, batch } = this.#pace();
     await inParallel(Math.ceil(orphans.length / batch), atOnce, async (index) => {
@@ -137,6 +143,7 @@ export class Takeover {
     await inParallel(owing.length, WAKES_MAX, async (index) => {
       if (this.#goesOn) await this.#wake(owing[index] as ObjectIdentity);
     });
+    counters.takeoverEnded(world.clock.monotonicMs() - begunMs);
     if (this.#goesOn && orphans.some((orphan) => this.#isMisplaced(orphan))) this.#parts.misplaced();
   }
 

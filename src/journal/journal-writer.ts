@@ -15,6 +15,7 @@
  * halves its cost.
  */
 import { asMoonportError, type MoonportError } from "../errors.js";
+import { JournalCounters } from "../metrics/fleet-counters.js";
 import type { Settings } from "../settings/settings.js";
 import type { FileHandle } from "../world/folder.js";
 import { type World, yieldTurn } from "../world/world.js";
@@ -44,6 +45,7 @@ export interface WriterParts {
   /** Adds to a batch that is about to be written what can ride with it. */
   fill(batch: Batch): void;
   failed(error: MoonportError): void;
+  readonly counters?: JournalCounters;
 }
 
 export class JournalWriter {
@@ -61,10 +63,12 @@ export class JournalWriter {
   #state: "idle" | "running" | "broken" = "idle";
   #rest: (() => void)[] = [];
   #scratch = Buffer.allocUnsafe(64 * 1024);
+  readonly #counters: JournalCounters;
   syncs = 0;
 
   constructor(parts: WriterParts, file: CurrentFile) {
     this.#parts = parts;
+    this.#counters = parts.counters ?? new JournalCounters();
     this.#file = file;
     this.#format = new FrameFormat(parts.identity, file.number);
     this.#sizeBytes = parts.ledger.current.bytes;
@@ -119,6 +123,7 @@ export class JournalWriter {
     await this.#write(batch);
     await this.#flush();
     this.#underWay = undefined;
+    this.#counters.batches++;
     batch.settle();
   }
 
@@ -218,7 +223,10 @@ export class JournalWriter {
 
   async #flush(): Promise<void> {
     if (this.#isSynced) return;
+    const { clock } = this.#parts.world;
+    const begunMs = clock.monotonicMs();
     await this.#file.handle.flush();
+    this.#counters.syncMs.record(clock.monotonicMs() - begunMs);
     this.syncs++;
     this.#isSynced = true;
   }

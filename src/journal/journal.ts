@@ -28,6 +28,7 @@ import {
   type PromiseRequest,
 } from "../cluster/journal-rules.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
+import type { JournalCounters } from "../metrics/fleet-counters.js";
 import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
 import type { Batch } from "./batch.js";
@@ -56,6 +57,7 @@ export interface JournalOptions {
   readonly folder: string;
   /** The epoch that the object's record in the bucket names, 0 without one; never from a cache. */
   recordEpoch(object: string): Promise<number>;
+  readonly counters?: JournalCounters;
 }
 
 type State =
@@ -364,7 +366,7 @@ export class Journal implements JournalPort {
   }
 
   #newWriter(current: CurrentFile): JournalWriter {
-    const { world, settings, folder } = this.#options;
+    const { world, settings, folder, counters } = this.#options;
     const parts = {
       world,
       settings,
@@ -374,6 +376,7 @@ export class Journal implements JournalPort {
       hasMore: () => (this.#state.kind === "closing" ? this.#objects.late.size > 0 : this.#cleaner.hasWork),
       fill: (batch: Batch) => this.#fill(batch),
       failed: (error: MoonportError) => this.#break(error),
+      ...(counters && { counters }),
     };
     return new JournalWriter(parts, current);
   }

@@ -6,6 +6,7 @@
  * goes on, not many, and reads what has arrived meanwhile before it gives anybody up.
  */
 import { asMoonportError } from "../errors.js";
+import type { LinkCounters } from "../metrics/fleet-counters.js";
 import type { Settings } from "../settings/settings.js";
 import type { Deadlines, Watch } from "../world/deadlines.js";
 import type { World } from "../world/world.js";
@@ -24,6 +25,7 @@ export interface FrameChannelContext {
   readonly world: Pick<World, "timers" | "log">;
   readonly settings: Settings;
   readonly deadlines: Deadlines;
+  readonly counters: LinkCounters;
 }
 
 /** Rounds of silence after which the other side is given up. */
@@ -64,6 +66,7 @@ export class FrameChannel {
   send(frame: Uint8Array): void {
     if (!this.#isOpen) return;
     this.#hasSpoken = true;
+    this.#context.counters.sentBytes += frame.length;
     this.#outbox.push(frame);
   }
 
@@ -71,6 +74,7 @@ export class FrameChannel {
   received(message: Uint8Array): void {
     if (!this.#isOpen) return;
     this.#hasHeard = true;
+    this.#context.counters.receivedBytes += message.length;
     try {
       for (const frame of decodeFrames(message)) {
         if (!this.#isOpen) return;

@@ -1,4 +1,5 @@
 /** What all links of a node share. */
+import type { LinkCounters } from "../metrics/fleet-counters.js";
 import type { Settings } from "../settings/settings.js";
 import type { Deadlines } from "../world/deadlines.js";
 import type { World } from "../world/world.js";
@@ -15,6 +16,7 @@ export interface LinkContext {
   readonly fleet: string;
   readonly version: string;
   readonly protocols: ProtocolRange;
+  readonly counters: LinkCounters;
   /** A link to another node stood and broke. */
   readonly lost: () => void;
 }

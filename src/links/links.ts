@@ -4,6 +4,7 @@
  * bounds and back-off of one direction know nothing of the other's.
  */
 import { assert, MoonportError } from "../errors.js";
+import { LinkCounters } from "../metrics/fleet-counters.js";
 import type { Settings } from "../settings/settings.js";
 import { Deadlines } from "../world/deadlines.js";
 import type { World } from "../world/world.js";
@@ -42,6 +43,8 @@ export interface LinksOptions {
   readonly protocols?: ProtocolRange;
   /** Told of each link to another node that stood and broke. */
   readonly lost?: () => void;
+  /** Of what links carry. */
+  readonly counters?: LinkCounters;
 }
 
 /** Channels that have proved nothing yet; one more takes the place of the one that has had most time. */
@@ -64,9 +67,15 @@ export class Links implements Peers {
   readonly #strangers = new Set<Acceptance>();
   #state: State = { kind: "new" };
 
-  constructor({ world, protocols = PROTOCOLS, lost = () => {}, ...rest }: LinksOptions) {
+  constructor({ world, protocols = PROTOCOLS, lost = () => {}, counters = new LinkCounters(), ...rest }: LinksOptions) {
     assert(rest.secret !== "" && rest.fleet !== "", "a fleet has a name and a secret");
-    this.#context = { ...rest, world, protocols, lost, deadlines: new Deadlines(world) };
+    this.#context = { ...rest, world, protocols, lost, counters, deadlines: new Deadlines(world) };
+  }
+
+  /** Links that stand. */
+  get standing(): { readonly outgoing: number; readonly incoming: number } {
+    const outgoing = [...this.#outgoing.values()].filter(({ isUp }) => isUp).length;
+    return { outgoing, incoming: this.#incoming.size };
   }
 
   /** Asked of others and not answered yet. */

@@ -60,6 +60,10 @@ export class OutgoingLink {
     this.#watch = context.deadlines.watch((nowMs) => this.#look(nowMs));
   }
 
+  get isUp(): boolean {
+    return this.#state.kind === "up";
+  }
+
   /** Asked and not answered yet. */
   get size(): number {
     return this.#underWay.size;

@@ -29,6 +29,7 @@ import type {
   UnitSource,
 } from "./contract.js";
 import { LuaErrors } from "./errors.js";
+import type { KillKind } from "./fengari/meter.js";
 import type { TValue } from "./fengari/types.js";
 import { installMoonport } from "./globals/moonport.js";
 import { unitFunctions } from "./globals/outside.js";
@@ -50,6 +51,8 @@ export interface LuaEngineOptions {
   readonly engineLog: Logger;
   /** Told whose code runs. Default: nobody listens. */
   readonly running?: RunningRecord;
+  /** Told of each run that was ended for what it used. */
+  readonly exceeded?: (budget: KillKind) => void;
   /** Instructions between two looks at the clock; tests set it to 1 to stop everywhere. */
   readonly stepsPerLook?: number;
 }
@@ -75,8 +78,8 @@ class Engine implements TestEngine {
     const runtime = new Runtime(options.limits, options.engineLog);
     const values = new Values(runtime);
     const errors = new LuaErrors(runtime, values);
-    const { running = unwatched } = options;
-    this.#machine = { runtime, values, errors, threads: new ThreadPool(runtime), running };
+    const { running = unwatched, exceeded = () => {} } = options;
+    this.#machine = { runtime, values, errors, threads: new ThreadPool(runtime), running, exceeded };
     this.#stepsPerLook = options.stepsPerLook ?? STEPS_PER_LOOK;
     this.#references = new References(this.#machine);
     installLua(runtime, this.#globals);

@@ -11,7 +11,7 @@ import { ROW_ENTRY, type RunningRecord } from "../world/watchdog/running-record.
 import type { Budget } from "./budget.js";
 import type { CallHost, CodeHost, LuaInvocation, LuaStep, RowCursor, WaitAnswer } from "./contract.js";
 import type { LuaErrors } from "./errors.js";
-import { meter } from "./fengari/meter.js";
+import { type KillKind, meter } from "./fengari/meter.js";
 import { type LuaState, STATUS, type TValue } from "./fengari/types.js";
 import type { RunningCall, Runtime } from "./runtime.js";
 import type { ThreadPool } from "./thread-pool.js";
@@ -24,6 +24,8 @@ export interface Machine {
   readonly threads: ThreadPool;
   /** Told whose code runs, for whoever finds the thread blocked in it. */
   readonly running: RunningRecord;
+  /** Told of each run that was ended for what it used. */
+  readonly exceeded: (budget: KillKind) => void;
 }
 
 export interface InvocationPlan {
@@ -172,6 +174,7 @@ export class Invocation implements LuaInvocation, RunningCall {
     const { runtime, errors } = this.machine;
     // The traceback is made with the budget gone, or it would be killed as well.
     meter.reset();
+    this.machine.exceeded(kind);
     const error = errors.killed(kind, whatRan(this.plan));
     this.plan.threw?.(this.thread);
     const named = this.#named();

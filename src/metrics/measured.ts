@@ -1,6 +1,7 @@
 /** What is measured, as the page of metrics reads it. */
 import type { RequestCounts } from "../bucket/request-counts.js";
 import type { ServedApp } from "../release/contract.js";
+import type { FleetCounters } from "./fleet-counters.js";
 import type { NodeCounters } from "./node-counters.js";
 
 /** A node as it stands now. */
@@ -31,6 +32,19 @@ export interface MeasuredNode {
   /** Where requests cost money. */
   readonly bucketRequests: RequestCounts | undefined;
   gauges(): NodeGauges;
+  /** Undefined for a node that is alone. */
+  readonly fleetMeasures: FleetMeasures | undefined;
+}
+
+/** A node as one of a fleet. */
+export interface FleetMeasures {
+  readonly counters: FleetCounters;
+  /** Entries of objects, its own and others', that its journal took. */
+  readonly journalEntries: number;
+  /** Its files, without what is written ahead. */
+  readonly journalBytes: number;
+  /** Links that stand now, by who asks over them. */
+  readonly links: { readonly outgoing: number; readonly incoming: number };
 }
 
 /** The doors of a node as they stand now. */

@@ -4,7 +4,7 @@
  */
 import { DelayCounters } from "./delay-counters.js";
 import { WaitHistogram } from "./histogram.js";
-import { CallOutcomes, Outcomes, RequestOutcomes } from "./outcomes.js";
+import { CallOutcomes, RequestOutcomes } from "./outcomes.js";
 
 interface Flights {
   landed: number;
@@ -23,13 +23,15 @@ export class NodeCounters {
   readonly landedMs = new WaitHistogram();
   /** Tries of flights; each is tried again. */
   flightsFailed = 0;
+  /** How long calls waited for their turn. */
+  readonly mailboxMs = new WaitHistogram();
+  /** Runs of Lua code that were ended for what they used. */
+  readonly budgetsExceeded = { time: 0, instructions: 0, memory: 0, depth: 0 };
   /** How long finished replies waited at their gates. */
   readonly gateMs = new WaitHistogram();
   residenciesBroken = 0;
   /** Rows told to directories and dropped, batches that failed, rows that could not be derived. */
   readonly directory = { told: 0, dropped: 0, failures: 0, derivationsFailed: 0 };
-  /** Tries of calls that another node was asked for. */
-  readonly forwardedCalls = new Outcomes();
   /** Calls that a copy might have answered, by who did. */
   readonly replicaReads = { copy: 0, owner: 0 };
   readonly delay = new DelayCounters();

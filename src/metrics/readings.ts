@@ -1,7 +1,7 @@
 /** For each metric of the table, what it shows now. */
 import { REQUEST_KINDS, type RequestCounts } from "../bucket/request-counts.js";
 import { WAIT_BOUNDS_MS, type WaitHistogram } from "./histogram.js";
-import type { DoorGauges, MeasuredNode, NodeGauges } from "./measured.js";
+import type { DoorGauges, FleetMeasures, MeasuredNode, NodeGauges } from "./measured.js";
 import type { NodeCounters } from "./node-counters.js";
 import type { Outcomes } from "./outcomes.js";
 import type { MetricName } from "./table.js";
@@ -22,10 +22,17 @@ export interface Taken {
   readonly doors: DoorGauges;
   readonly counters: NodeCounters;
   readonly requests: RequestCounts | undefined;
+  readonly fleet: FleetMeasures | undefined;
 }
 
 export function taken(node: MeasuredNode, doors: DoorGauges): Taken {
-  return { node: node.gauges(), doors, counters: node.counters, requests: node.bucketRequests };
+  return {
+    node: node.gauges(),
+    doors,
+    counters: node.counters,
+    requests: node.bucketRequests,
+    fleet: node.fleetMeasures,
+  };
 }
 
 const CARRIED = ["segment", "snapshot", "tombstone"] as const;
@@ -50,6 +57,8 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
     named(counters.units.apps, "unit").flatMap(([labels, { tookMs }]) => waits(tookMs, labels)),
   moonport_units_running: ({ node }) => one(node.unitsRunning),
   moonport_mailbox_calls: ({ node }) => one(node.mailboxCalls),
+  moonport_mailbox_wait_seconds: ({ counters }) => waits(counters.mailboxMs, {}),
+  moonport_budgets_exceeded_total: ({ counters }) => by("budget", counters.budgetsExceeded),
   moonport_gate_replies: ({ node }) => one(node.gateReplies),
   moonport_gate_wait_seconds: ({ counters }) => waits(counters.gateMs, {}),
 
@@ -96,6 +105,22 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_residents: ({ node }) => one(node.residents),
   moonport_open_files: ({ node }) => one(node.openFiles),
 
+  moonport_forwarded_calls_total: ofFleet(({ counters }) => outcomes(counters.forwardedCalls, {})),
+  moonport_objects_claimed_total: ofFleet(({ counters }) => by("reason", counters.claimed)),
+  moonport_takeovers_begun_total: ofFleet(({ counters }) => one(counters.takeovers.begun)),
+  moonport_takeovers_ended_total: ofFleet(({ counters }) => one(counters.takeovers.ended)),
+  moonport_takeover_seconds: ofFleet(({ counters }) => waits(counters.takeoverMs, {})),
+  moonport_handovers_total: ofFleet(({ counters }) => by("outcome", counters.handovers)),
+  moonport_handover_seconds: ofFleet(({ counters }) => waits(counters.handoverMs, {})),
+  moonport_journal_batches_total: ofFleet(({ counters }) => one(counters.journal.batches)),
+  moonport_journal_entries_total: ofFleet(({ journalEntries }) => one(journalEntries)),
+  moonport_journal_sync_seconds: ofFleet(({ counters }) => waits(counters.journal.syncMs, {})),
+  moonport_journal_bytes: ofFleet(({ journalBytes }) => one(journalBytes)),
+  moonport_links: ofFleet(({ links }) => by("direction", links)),
+  moonport_link_bytes_total: ofFleet(({ counters: { links } }) =>
+    by("direction", { sent: links.sentBytes, received: links.receivedBytes }),
+  ),
+
   moonport_replica_reads_total: ({ counters: { replicaReads } }) => [
     { labels: { from: "copy" }, value: replicaReads.copy },
     { labels: { from: "owner" }, value: replicaReads.owner },
@@ -110,8 +135,17 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_http_connections: ({ doors }) => one(doors.httpConnections),
 };
 
+/** A node that is alone shows none of it. */
+function ofFleet(read: (fleet: FleetMeasures) => Sample[]): (taken: Taken) => Sample[] {
+  return ({ fleet }) => (fleet === undefined ? [] : read(fleet));
+}
+
 function one(value: number): Sample[] {
   return [{ value }];
+}
+
+function by(label: string, counts: Readonly<Record<string, number>>): Sample[] {
+  return Object.entries(counts).map(([name, value]) => ({ labels: { [label]: name }, value }));
 }
 
 function callSamples({ calls }: NodeCounters): Sample[] {

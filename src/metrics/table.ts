@@ -57,6 +57,13 @@ export const METRICS = {
   ),
   moonport_units_running: gauge("Units running now."),
   moonport_mailbox_calls: gauge("Calls that wait in mailboxes now, of all objects together."),
+  moonport_mailbox_wait_seconds: histogram(
+    "How long calls waited in mailboxes for their turn. Reads that need no turn do not count.",
+  ),
+  moonport_budgets_exceeded_total: counter(
+    "Runs of Lua code that were ended for what they used, by which budget it was: time, instructions, memory, depth.",
+    "budget",
+  ),
   moonport_gate_replies: gauge("Finished replies that wait for a flight now."),
   moonport_gate_wait_seconds: histogram(
     "How long finished replies waited for their flight. Those that need not wait do not count.",
@@ -115,6 +122,34 @@ export const METRICS = {
 
   moonport_residents: gauge("Objects in memory."),
   moonport_open_files: gauge("Of those, how many have their file open."),
+
+  moonport_forwarded_calls_total: counter(
+    "Tries of calls that this node asked another one for, by how they ended: as calls do, or as links do.",
+    "outcome",
+  ),
+  moonport_objects_claimed_total: counter(
+    "Objects that became this node's, by why: call, because somebody asked for it; takeover, from a session that had died, before anybody asked; handover, from a node that had given it up in good order.",
+    "reason",
+  ),
+  moonport_takeovers_begun_total: counter("Times that this node began to take over what dead sessions left."),
+  moonport_takeovers_ended_total: counter("Of those, how many are through with all objects that they were for."),
+  moonport_takeover_seconds: histogram("From the beginning of a takeover to its end."),
+  moonport_handovers_total: counter(
+    "Objects that were to go to another node: gone, or stayed, to be asked again.",
+    "outcome",
+  ),
+  moonport_handover_seconds: histogram(
+    "From the end of an object's service here to its being given up for others, of those that went: callers wait so long.",
+  ),
+  moonport_journal_batches_total: counter("Batches of records that shared a sync of the journal's disk."),
+  moonport_journal_entries_total: counter("Segments that this node's journal took, of objects of any node."),
+  moonport_journal_sync_seconds: histogram("How long a sync of the journal's disk took."),
+  moonport_journal_bytes: gauge("The journal's files, bytes."),
+  moonport_links: gauge(
+    "Links to other nodes that stand: outgoing, over which this node asks, and incoming.",
+    "direction",
+  ),
+  moonport_link_bytes_total: counter("What links carried, bytes: sent, received.", "direction"),
 
   moonport_replica_reads_total: counter(
     "Calls of another node's objects that a copy might answer, by who did: this node's copy, or the owner.",

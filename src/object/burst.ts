@@ -210,8 +210,10 @@ export class Burst {
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
       // Other classes serve meanwhile: whoever still waits is theirs.
       if (catalog.generation !== this.#generation) return;
-      const work = this.#mailbox.take(clock.monotonicMs(), isForBurst);
+      const nowMs = clock.monotonicMs();
+      const work = this.#mailbox.take(nowMs, isForBurst);
       if (work === undefined) return;
+      if (work.kind === "call") this.#context.counters.mailboxMs.record(nowMs - work.sinceMs);
       if (work.kind === "call" || work.kind === "destroy") {
         this.#current = work;
         // Awaited only when the call gives up its slice: a burst of short calls runs in one tick.
@@ -271,6 +273,7 @@ export class Burst {
   #timerCall(run: RunningTimer): CallWork {
     const { id, name, method, args } = run.timer;
     const { world, settings } = this.#context;
+    const sinceMs = world.clock.monotonicMs();
     return {
       kind: "call",
       method,
@@ -280,7 +283,8 @@ export class Burst {
       // The calls that it makes are the same when it has to be run again.
       callId: `timer-${id}-${run.dueMs}`,
       waiter: undefined,
-      expiresMs: world.clock.monotonicMs() + settings.CALL_TIMEOUT_MS,
+      sinceMs,
+      expiresMs: sinceMs + settings.CALL_TIMEOUT_MS,
       chain: [],
       timer: run,
       deferred: undefined,

@@ -432,6 +432,7 @@ function callWork(
     caller: input.caller,
     callId: input.callId,
     waiter: input.waiter,
+    sinceMs: input.sinceMs,
     expiresMs: input.expiresMs,
     chain: input.chain,
     timer: undefined,

@@ -19,6 +19,8 @@ export interface CallWork {
   readonly callId: string | undefined;
   /** Undefined where nobody could tell whether its caller has gone. */
   readonly waiter: CallWaiter | undefined;
+  /** Monotonic; since when it waits for its turn. */
+  readonly sinceMs: number;
   /** Monotonic; when its turn has not come by then it does not run. */
   readonly expiresMs: number;
   /** Objects that wait for this call, the outermost first: `app/Class/key`. */

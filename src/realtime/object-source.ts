@@ -89,7 +89,7 @@ export class ObjectSource implements LiveSource {
     }
     // Migrations or hooks may have to run first, and only the task runs those. What it answers has no number to it.
     const { world, settings } = this.#context;
-    const expiresMs = world.clock.monotonicMs() + settings.CALL_TIMEOUT_MS;
+    const sinceMs = world.clock.monotonicMs();
     await this.#objects.call(object, {
       method,
       access: "read",
@@ -98,7 +98,8 @@ export class ObjectSource implements LiveSource {
       chain: [],
       callId: undefined,
       waiter: undefined,
-      expiresMs,
+      sinceMs,
+      expiresMs: sinceMs + settings.CALL_TIMEOUT_MS,
     });
     return undefined;
   }

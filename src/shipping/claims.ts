@@ -11,6 +11,7 @@ import { changeSet, claim, releaseClean, standing, takeOver } from "../cluster/o
 import { answersNeeded } from "../cluster/quorum.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
+import type { ClaimReason } from "../metrics/fleet-counters.js";
 import type { Settings } from "../settings/settings.js";
 import { deferred } from "../world/deferred.js";
 import { faultPoint } from "../world/fault-point.js";
@@ -92,8 +93,8 @@ export type IsWanted = (object: ObjectIdentity, manifest: Manifest | undefined) 
 export interface ClaimHooks {
   /** Told of each object that is forgotten: it is not served as before. */
   readonly lost?: (id: string) => void;
-  /** Told of each object that has become this session's. */
-  readonly claimed?: (object: ObjectIdentity) => void;
+  /** Told of each object that has become this session's; without a reason it was before, and had been forgotten. */
+  readonly claimed?: (object: ObjectIdentity, reason: ClaimReason | undefined) => void;
   /** Resolves when writes that only journals held may be named by the object's record (W1). */
   readonly beforeTail?: (object: ObjectIdentity) => Promise<void> | undefined;
 }
@@ -105,7 +106,9 @@ export class Claims {
   readonly #settings: ClaimSettings;
   readonly #beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
   readonly #lost: (id: string) => void;
-  readonly #claimed: (object: ObjectIdentity) => void;
+  readonly #claimed: (object: ObjectIdentity, reason: ClaimReason | undefined) => void;
+  /** What a claim turned out to be, whatever it was made for. */
+  readonly #turnedOut = new WeakMap<Claim, "handover" | "own">();
   /** In order of last use, for forgetting. */
   readonly #held = new Map<string, Claim>();
   /** Records that are changed while nobody uses the object: another set of journals, a release. */
@@ -144,11 +147,11 @@ export class Claims {
    * `replicas_missing`, `bucket_failed` when the bucket keeps failing (nothing is known then; trying again is safe),
    * `object_corrupt`
    */
-  async claim(object: ObjectIdentity): Promise<Claim> {
+  async claim(object: ObjectIdentity, reason: ClaimReason = "call"): Promise<Claim> {
     for (let other = this.#otherOf(object.id); other !== undefined; other = this.#otherOf(object.id)) await other;
     const known = this.#held.get(object.id);
     if (known !== undefined && !known.manifest.destroyed) return this.#remember(known);
-    return this.#claimAlone(object);
+    return this.#claimAlone(object, reason);
   }
 
   /** What is under way with the object's record and decides whether it is held: a claim waits for that. */
@@ -156,11 +159,11 @@ export class Claims {
     return this.#changing.get(id) ?? this.#inBulk.get(id);
   }
 
-  #claimAlone(object: ObjectIdentity, raised?: StandingRecord): Promise<Claim> {
+  #claimAlone(object: ObjectIdentity, reason: ClaimReason, raised?: StandingRecord): Promise<Claim> {
     // Two claims of one session would take the object from each other.
     let claiming = this.#claiming.get(object.id);
     if (claiming === undefined) {
-      claiming = this.#claim(object, { raised }).finally(() => this.#claiming.delete(object.id));
+      claiming = this.#claim(object, reason, { raised }).finally(() => this.#claiming.delete(object.id));
       this.#claiming.set(object.id, claiming);
     }
     return claiming;
@@ -172,8 +175,8 @@ export class Claims {
   }
 
   /**
-   * Claims of those objects that are not held all that `isWanted`: where the bucket can, together. Who asks for one of them alone
-   * meanwhile waits for that.
+   * Takes over of those objects that are not held all that `isWanted`: where the bucket can, together. Who asks for one of them
+   * alone meanwhile waits for that.
    * @param failed told of each that could not be claimed, as {@link claim} says
    */
   async claimMany(
@@ -188,7 +191,7 @@ export class Claims {
     if (bulk !== undefined) return this.#claimTogether(bulk, free, isWanted, failed);
     const one = async (object: ObjectIdentity): Promise<void> => {
       try {
-        if (isWanted(object, await this.peek(object))) await this.claim(object);
+        if (isWanted(object, await this.peek(object))) await this.claim(object, "takeover");
       } catch (thrown) {
         failed(object, thrown);
       }
@@ -224,12 +227,13 @@ export class Claims {
       switch (outcome.kind) {
         case "claimed":
           if (!this.#isStill(session)) failed(object, lapsed());
-          else this.#remember(new Claim(object, outcome.record.manifest, outcome.record.version));
+          else this.#remember(new Claim(object, outcome.record.manifest, outcome.record.version), "takeover");
           break;
         case "alone":
         case "raised": {
           const raised = outcome.kind === "raised" ? outcome.record : undefined;
-          alone.push(this.#claimAlone(object, raised).catch((thrown: unknown) => failed(object, thrown)));
+          const claiming = this.#claimAlone(object, "takeover", raised);
+          alone.push(claiming.catch((thrown: unknown) => failed(object, thrown)));
           break;
         }
         case "failed":
@@ -250,7 +254,7 @@ export class Claims {
     for (let other = this.#otherOf(object.id); other !== undefined; other = this.#otherOf(object.id)) await other;
     const held = this.#held.get(object.id);
     if (held !== undefined) return held.manifest.seq;
-    const claim = await this.#claim(object, { acceptLoss: true });
+    const claim = await this.#claim(object, "call", { acceptLoss: true });
     const { epoch, seq } = claim.manifest;
     this.#world.log.warn({ object: object.id, epoch, seq }, "recovered: released writes after this seq may be lost");
     return seq;
@@ -259,6 +263,7 @@ export class Claims {
   /** @param how `raised`: its CAS1 has landed, and this is the record by it */
   async #claim(
     object: ObjectIdentity,
+    reason: ClaimReason,
     how: { readonly acceptLoss?: boolean; readonly raised?: StandingRecord | undefined } = {},
   ): Promise<Claim> {
     const { session } = this.#fleet;
@@ -268,7 +273,7 @@ export class Claims {
       const isRaised = raised !== undefined && race === 0;
       const won = await (isRaised ? this.#complete(object, raised, acceptLoss) : this.#tryClaim(object, acceptLoss));
       if (!this.#isStill(session)) break;
-      if (won !== undefined) return this.#remember(won);
+      if (won !== undefined) return this.#remember(won, reason);
     }
     if (!this.#isStill(session)) throw lapsed();
     throw MoonportError.of("moved", `another node keeps claiming ${object.id}`, { object: object.id });
@@ -421,15 +426,21 @@ export class Claims {
       return claimed;
     }
     const before = found.manifest;
-    if (this.#isServedHere(object, before)) return new Claim(object, before, found.version);
+    if (this.#isServedHere(object, before)) {
+      const own = new Claim(object, before, found.version);
+      this.#turnedOut.set(own, "own");
+      return own;
+    }
     await this.#refuseLiveOwner(object, before);
     this.#refuseWhileLeaving(object, before);
     const needed = answersNeeded(ownershipOf(before).quorum);
     // No journal was told of anything that the bucket does not have: one write is the whole claim.
     if (needed === 0 || before.replicas?.clean === true) {
-      return this.#raised(
+      const won = this.#raised(
         await this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version),
       );
+      if (won !== undefined && before.replicas?.clean === true) this.#turnedOut.set(won, "handover");
+      return won;
     }
     return this.#claimWithTail(object, before, found.version, acceptLoss);
   }
@@ -552,10 +563,12 @@ export class Claims {
     });
   }
 
-  #remember(claim: Claim): Claim {
+  #remember(claim: Claim, reason: ClaimReason = "call"): Claim {
     const isNew = !this.#held.delete(claim.object.id);
     this.#held.set(claim.object.id, claim);
-    if (isNew) this.#claimed(claim.object);
+    if (!isNew) return claim;
+    const turnedOut = this.#turnedOut.get(claim);
+    this.#claimed(claim.object, turnedOut === "own" ? undefined : (turnedOut ?? reason));
     return claim;
   }
 

@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => fleet.close());
 
-const forwardedBy = (name: string): number => fleet.at(name).node.counters.forwardedCalls.ok;
+const forwardedBy = (name: string): number => fleet.at(name).node.fleet.counters.forwardedCalls.ok;
 
 /** A key whose object the node does not own. */
 async function keyElsewhere(name: string): Promise<{ key: string; owner: string }> {

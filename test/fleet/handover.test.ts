@@ -2,6 +2,7 @@
 import { expect, it } from "vitest";
 import { Handover } from "../../src/fleet/handover.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
+import { FleetCounters } from "../../src/metrics/fleet-counters.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
@@ -19,6 +20,7 @@ it.each<[string, () => Promise<boolean>]>([
   const held = new Set<ObjectIdentity>([busy, idle]);
   const asked: string[] = [];
   let refusals = 3;
+  const counters = new FleetCounters();
   const handover = new Handover({
     world,
     settings: resolveSettings(),
@@ -39,9 +41,11 @@ it.each<[string, () => Promise<boolean>]>([
     },
     homesOf: () => ["n2", "n1"],
     isValid: () => true,
+    counters,
   });
   handover.begin();
   await time.advance(10_000);
   expect(asked.sort()).toEqual(["busy", "busy", "busy", "busy", "idle"]);
+  expect(counters.handovers).toEqual({ gone: 2, stayed: 3 });
   await handover.stop();
 });

@@ -28,6 +28,7 @@ function moonportNames(): string[] {
     errors: new LuaErrors(runtime, values),
     threads: new ThreadPool(runtime),
     running: unwatched,
+    exceeded: () => {},
   };
   installMoonport(machine, globals);
   const names: string[] = [];

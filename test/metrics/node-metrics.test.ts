@@ -17,6 +17,8 @@ const TILL = `
   end
   function Till.read:look() return state.store.get("n") end
   function Till:_hidden() end
+  function Till:deep() return 1 + self:deep() end
+  function Till:large() local all = {} for i = 1, 1e9 do all[i] = { i } end end
   return Till
 `;
 const BOTH = `
@@ -167,9 +169,29 @@ describe("a node's page of metrics", () => {
     const replies = ["a", "a", "b"].map((key) => virtual.start(`Till/${key}`, "put", [1]));
     await virtual.time.advance(100);
     expect(await shown("moonport_mailbox_calls")).toEqual(["3"]);
+    expect((await waits("moonport_mailbox_wait_seconds")).count).toBe(0);
     gate.release();
     await virtual.time.until(Promise.all(replies));
     expect(await shown("moonport_mailbox_calls")).toEqual(["0"]);
+    const waited = await waits("moonport_mailbox_wait_seconds");
+    expect(waited.count).toBe(3);
+    expect(waited.sum).toBeGreaterThanOrEqual(0.3);
+    expect(waited.upTo(0.05)).toBe(0);
+  });
+
+  it("counts runs of Lua code that were ended for what they used, by which budget", async () => {
+    await fails("Till/a", "deep");
+    await fails("Till/a", "deep");
+    await fails("Till/a", "large");
+    expect(await shown("moonport_budgets_exceeded_total")).toEqual(["time 0", "instructions 0", "memory 1", "depth 2"]);
+    expect(await shown("moonport_calls_total")).toContain("default Till deep budget_exceeded 2");
+  });
+
+  it("shows nothing of a fleet, being alone", async () => {
+    const families = await page();
+    for (const name of ["moonport_forwarded_calls_total", "moonport_links", "moonport_journal_sync_seconds"]) {
+      expect(families.get(name)?.samples).toEqual([]);
+    }
   });
 
   it("counts replies that the gate gave up on", async () => {
@@ -223,7 +245,8 @@ describe("a node's page of metrics", () => {
     expect(await shown("moonport_bucket_requests_total")).toEqual([]);
     const requests = { ...noRequests(), put: 7, list: 2, errors: 3, throttled: 1, bytesSent: 900, bytesReceived: 40 };
     const { node } = virtual;
-    const measured = { counters: node.counters, gauges: () => node.gauges(), bucketRequests: requests };
+    const gauges = () => node.gauges();
+    const measured = { counters: node.counters, gauges, bucketRequests: requests, fleetMeasures: undefined };
     const families = readPage(await metricsPage(measured, { sockets: 0, socketCalls: 0, httpConnections: 0 }));
     const values = (name: MetricName) =>
       families.get(name)?.samples.map(({ labels, value }) => [...Object.values(labels), value].join(" "));
