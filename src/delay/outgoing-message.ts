@@ -32,8 +32,9 @@ export async function sendMessage(
   const target = identityOf(sender.app, className, key);
   const nowMs = world.clock.wallMs();
   const command = commandOf(sender, message);
-  // Whoever is to tell what became of it has to be who delivers it.
-  if (message.isDelayed || message.outcome !== undefined) return scheduler.schedule(command);
+  // Whoever is to tell what became of it has to be who delivers it, or finds that it is too late.
+  if (message.isDelayed || message.outcome !== undefined || message.expiresMs !== undefined)
+    return scheduler.schedule(command);
   const callId = derivedId(message.id, `message\n${sender.id}\n${message.id}\n${target.id}\n${method}`);
   // It may have been called, or given to the shard, and be left only because that was not written down.
   if (isFound) return scheduler.schedule({ ...command, triedAs: callId });
@@ -51,7 +52,7 @@ export async function sendMessage(
 }
 
 function commandOf(sender: ObjectIdentity, message: StoredMessage): CommandRequest {
-  const { id, className, key, method, args, dueMs, outcome } = message;
+  const { id, className, key, method, args, dueMs, expiresMs = null, outcome } = message;
   return {
     id: `${sender.id}#${id}`,
     app: sender.app,
@@ -61,7 +62,7 @@ function commandOf(sender: ObjectIdentity, message: StoredMessage): CommandReque
     args: encodeValue([...args], Number.POSITIVE_INFINITY, "a message"),
     argsHash: null,
     plan: { kind: "at", atMs: dueMs },
-    expiresMs: null,
+    expiresMs,
     caller: { id: sender.id },
     outcome: outcome === undefined ? null : { className: sender.className, key: sender.key, ...outcome },
     triedAs: null,

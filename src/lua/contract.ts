@@ -60,6 +60,8 @@ export interface MessageRequest {
   readonly method: string;
   readonly args: readonly PlainValue[];
   readonly delayMs?: number;
+  /** Wall clock, milliseconds: from then on it is not delivered any more. */
+  readonly expiresMs?: number;
   /** Makes sending idempotent. */
   readonly id?: string;
   /** How the sender is told what became of it: a writing method of its own, or an event that it emits. */

@@ -180,11 +180,12 @@ export class CallHost implements SystemHost {
     if (!catalog.isNative(request.className)) {
       catalog.methodOf(catalog.classOf(this.object.app, request.className), request.method);
     }
-    const { className, key, method, args, delayMs = 0, outcome } = request;
+    const { className, key, method, args, delayMs = 0, expiresMs, outcome } = request;
     if (outcome !== undefined && "method" in outcome) this.#assertTold(outcome.method);
     const id = request.id ?? this.uuid();
     const dueMs = this.startedMs + delayMs;
-    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed: delayMs > 0, outcome });
+    const isDelayed = delayMs > 0;
+    this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed, expiresMs, outcome });
   }
 
   /** It is told as a message is: by a method that others may call. */

@@ -36,6 +36,8 @@ const DEFINITIONS = {
     class TEXT NOT NULL, key TEXT NOT NULL, method TEXT NOT NULL, args BLOB NOT NULL, due_ms INTEGER NOT NULL)`,
   /** Of those, the ones that were sent with a delay. */
   _mp_outbox_delayed: "CREATE TABLE _mp_outbox_delayed (n INTEGER PRIMARY KEY)",
+  /** Of those, the ones that are not to be delivered any more from a time on, wall clock. */
+  _mp_outbox_expiry: "CREATE TABLE _mp_outbox_expiry (n INTEGER PRIMARY KEY, expires_ms INTEGER NOT NULL)",
   /** Of those, the ones whose sender is to be told what became of them, and how. */
   _mp_outbox_outcome: "CREATE TABLE _mp_outbox_outcome (n INTEGER PRIMARY KEY, outcome BLOB NOT NULL)",
   /**

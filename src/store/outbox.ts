@@ -20,6 +20,8 @@ export interface OutgoingMessage {
   readonly dueMs: number;
   /** Sent with a delay: its target's delay shard delivers it, whatever time it is by then. */
   readonly isDelayed: boolean;
+  /** Wall clock, milliseconds: from then on it is not delivered any more. */
+  readonly expiresMs?: number | undefined;
   /** How its sender is told what became of it. */
   readonly outcome?: { readonly method: string } | { readonly event: string } | undefined;
 }
@@ -61,6 +63,7 @@ export class Outbox {
       this.#tables.ensure("_mp_outbox_delayed");
       this.#database.kernel("INSERT INTO _mp_outbox_delayed VALUES (last_insert_rowid())").run();
     }
+    if (message.expiresMs !== undefined) this.#addExpiry(message.id, message.expiresMs);
     if (message.outcome !== undefined) this.#addOutcome(message.id, message.outcome);
     return true;
   }
@@ -71,7 +74,22 @@ export class Outbox {
     return this.#database
       .kernel("SELECT n, id, class, key, method, args, due_ms FROM _mp_outbox WHERE n > ? ORDER BY n LIMIT ?")
       .all(after, limit)
-      .map((row) => messageOf(row, this.#isDelayed(Number(row[0])), this.#outcomeOf(Number(row[0]))));
+      .map((row) => {
+        const number = Number(row[0]);
+        return messageOf(row, this.#isDelayed(number), this.#expiryOf(number), this.#outcomeOf(number));
+      });
+  }
+
+  #addExpiry(id: string, expiresMs: number): void {
+    this.#tables.ensure("_mp_outbox_expiry");
+    const sql = "INSERT INTO _mp_outbox_expiry SELECT n, ? FROM _mp_outbox WHERE id = ?";
+    this.#database.kernel(sql).run(expiresMs, id);
+  }
+
+  #expiryOf(number: number): number | undefined {
+    if (!this.#tables.has("_mp_outbox_expiry")) return undefined;
+    const row = this.#database.kernel("SELECT expires_ms FROM _mp_outbox_expiry WHERE n = ?").get(number);
+    return row && Number(row[0]);
   }
 
   #addOutcome(id: string, outcome: NonNullable<OutgoingMessage["outcome"]>): void {
@@ -94,6 +112,9 @@ export class Outbox {
     if (this.#tables.has("_mp_outbox_delayed")) {
       this.#database.kernel("DELETE FROM _mp_outbox_delayed WHERE n = ?").run(number);
     }
+    if (this.#tables.has("_mp_outbox_expiry")) {
+      this.#database.kernel("DELETE FROM _mp_outbox_expiry WHERE n = ?").run(number);
+    }
     if (this.#tables.has("_mp_outbox_outcome")) {
       this.#database.kernel("DELETE FROM _mp_outbox_outcome WHERE n = ?").run(number);
     }
@@ -113,7 +134,7 @@ export class Outbox {
 
   /** In a transaction. */
   clear(): void {
-    for (const table of ["_mp_outbox", "_mp_outbox_delayed", "_mp_outbox_outcome"] as const) {
+    for (const table of ["_mp_outbox", "_mp_outbox_delayed", "_mp_outbox_expiry", "_mp_outbox_outcome"] as const) {
       if (this.#tables.has(table)) this.#database.kernel(`DELETE FROM ${table}`).run();
     }
   }
@@ -124,7 +145,12 @@ export class Outbox {
   }
 }
 
-function messageOf(row: readonly unknown[], isDelayed: boolean, outcome: OutgoingMessage["outcome"]): StoredMessage {
+function messageOf(
+  row: readonly unknown[],
+  isDelayed: boolean,
+  expiresMs: number | undefined,
+  outcome: OutgoingMessage["outcome"],
+): StoredMessage {
   const [n, id, className, key, method, args, dueMs] = row;
   return {
     number: Number(n),
@@ -136,6 +162,7 @@ function messageOf(row: readonly unknown[], isDelayed: boolean, outcome: Outgoin
     args: decodeValue(args) as PlainValue[],
     dueMs: Number(dueMs),
     isDelayed,
+    expiresMs,
     outcome,
   };
 }

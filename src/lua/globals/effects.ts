@@ -76,16 +76,17 @@ export class Effects {
   }
 
   #send(L: LuaState): number {
-    const usage = "send(Class(key), { delay =, id =, outcome =, outcome_event = })";
+    const usage = "send(Class(key), { delay =, expires =, id =, outcome =, outcome_event = })";
     const { runtime } = this.machine;
     const target = argument(L, 1);
     const reference = isTable(target) ? (target.value as Table).host : null;
     if (!(reference instanceof Reference)) {
       throw runtime.fail(L, `${usage}: argument 1 must be a reference, as Auction("lot-42") makes one`);
     }
-    const options = this.#arguments.options(L, 2, usage, ["delay", "id", "outcome", "outcome_event"]);
+    const options = this.#arguments.options(L, 2, usage, ["delay", "expires", "id", "outcome", "outcome_event"]);
     const delay = options.get("delay");
     const delayMs = delay === undefined ? undefined : this.#arguments.durationMs(L, delay, usage);
+    const expiresMs = this.#expiryMs(L, options.get("expires"), usage);
     const id = this.#arguments.optionText(L, options, "id", usage);
     const outcome = this.#outcome(L, options, usage);
     return this.#pendingCall(L, "message", usage, (inner, method) => {
@@ -97,11 +98,20 @@ export class Effects {
         method,
         args: this.#arguments.rest(inner, 2),
         ...(delayMs !== undefined && { delayMs }),
+        ...(expiresMs !== undefined && { expiresMs }),
         ...(id !== undefined && { id }),
         ...(outcome !== undefined && { outcome }),
       });
       return 0;
     });
+  }
+
+  /** A time as `now()` gives it. */
+  #expiryMs(L: LuaState, value: TValue | undefined, usage: string): number | undefined {
+    if (value === undefined) return undefined;
+    const ms = isNumber(value) ? Math.ceil((value.value as number) * 1_000) : Number.NaN;
+    if (Number.isSafeInteger(ms)) return ms;
+    return this.machine.runtime.fail(L, `${usage}: 'expires' is a time in seconds, as now() + 60`);
   }
 
   #outcome(L: LuaState, options: ReadonlyMap<string, TValue>, usage: string): MessageRequest["outcome"] {

@@ -124,6 +124,7 @@ function emit(event, data) end
 
 ---@class moonport.SendOptions
 ---@field delay? moonport.Duration
+---@field expires? number found later than this time (seconds, as `now()`), it is not delivered
 ---@field id? string sending twice with one id delivers once
 ---@field outcome? string method of the sender that is told what became of it
 ---@field outcome_event? string event that the sender emits when it is known what became of it
