@@ -77,6 +77,8 @@ export class FleetMember implements JoinedFleet {
   readonly #membersChanged: (() => void)[] = [];
   #takeover: Takeover | undefined;
   #handover: Handover | undefined;
+  readonly #toldOfStop: (() => void)[] = [];
+  #isStopping = false;
   #isLeaving = false;
 
   static async join(parts: FleetParts, options: FleetOptions): Promise<FleetMember> {
@@ -373,8 +375,20 @@ export class FleetMember implements JoinedFleet {
     this.#handover?.remain();
   }
 
+  /** Whether it has begun to stop: no other node is asked for anything any more. */
+  get isStopping(): boolean {
+    return this.#isStopping;
+  }
+
+  /** @param tell called once, when it begins to stop */
+  whenStopping(tell: () => void): void {
+    this.#toldOfStop.push(tell);
+  }
+
   /** Ends the session at once, so that nobody waits for its death, then everything else. */
   async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const tell of this.#toldOfStop.splice(0)) tell();
     await this.#takeover?.stop();
     await this.#handover?.stop();
     await this.#members.stop();

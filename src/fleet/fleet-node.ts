@@ -188,6 +188,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     this.#settings = settings;
     this.#pauses = new Pauses(world);
     fleet.whenMembersChange(() => this.#pauses.endAll());
+    fleet.whenStopping(() => this.#pauses.endAll());
     this.#places = new Places({
       self: fleet.node,
       isMember: (name) => fleet.member(name) !== undefined,
@@ -617,10 +618,11 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
         inDoubt ||= DOUBTFUL.has(error.code);
         const isSafe = HARMLESS.has(error.code) || (DOUBTFUL.has(error.code) && ask.isRepeatable);
         const pauseMs = backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#world.random.fraction());
-        if (!isSafe || this.#nowMs() + pauseMs >= ask.expiresMs) throw this.#told(error, ask, inDoubt);
+        const isLate = this.#fleet.isStopping || this.#nowMs() + pauseMs >= ask.expiresMs;
+        if (!isSafe || isLate) throw this.#told(error, ask, inDoubt);
         // Whose node has died may be another's now.
         if (await this.#pauses.wait(pauseMs)) failures = 0;
-        if (ask.asker?.isGone()) throw this.#told(error, ask, inDoubt);
+        if (this.#fleet.isStopping || ask.asker?.isGone()) throw this.#told(error, ask, inDoubt);
       }
     }
   }
