@@ -12,6 +12,7 @@ import { Calls } from "./groups/calls.js";
 import { Doors } from "./groups/doors.js";
 import { Fleet } from "./groups/fleet.js";
 import { Floors } from "./groups/floors.js";
+import { handoffRow, measureHandoff } from "./groups/handoff.js";
 import { LuaRows } from "./groups/lua.js";
 import { measureMemory, memoryRows } from "./groups/memory.js";
 import { dueRow, measureDue, measurePending, pendingRow } from "./groups/pending.js";
@@ -54,6 +55,8 @@ interface Plan {
   readonly events: number;
   /** Objects of the node that is killed. */
   readonly takeover: number;
+  /** Objects of the node that is drained. */
+  readonly handoff: number;
   /** Delayed commands that wait, and that fall due together. */
   readonly pending: number;
   readonly due: number;
@@ -67,6 +70,7 @@ const FULL: Plan = {
   subscribers: 10_000,
   events: 40,
   takeover: 10_000,
+  handoff: 1_000,
   pending: 1_000_000,
   due: 100_000,
 };
@@ -78,6 +82,7 @@ const QUICK: Plan = {
   subscribers: 10_000,
   events: 10,
   takeover: 1_000,
+  handoff: 200,
   pending: 50_000,
   due: 5_000,
 };
@@ -146,11 +151,13 @@ interface AmountRow extends Pick<Case, "name"> {
 /** Taken after the rates, one after the other. */
 function amountRowsOf(folder: string, plan: Plan): AmountRow[] {
   const takeover = takeoverRow(plan.takeover);
+  const handoff = handoffRow(plan.handoff);
   const subscribers = subscribersRow(plan.subscribers, plan.events);
   const pending = pendingRow(plan.pending);
   const due = dueRow(plan.due);
   return [
     { name: takeover.name, measure: () => measureTakeover(folder, takeover) },
+    { name: handoff.name, measure: () => measureHandoff(folder, handoff) },
     ...memoryRows(plan.residents).map((row) => ({
       name: row.name,
       measure: async () => [await measureMemory(folder, row)],
@@ -268,7 +275,7 @@ const program = new Command("bench")
   .description(
     "Measures the object kernel, in this process and through the doors, against what the machine can do bare.",
   )
-  .option("--quick", "about 30 seconds: fewer and shorter rounds, fewer residents", false)
+  .option("--quick", "fewer and shorter rounds, fewer objects", false)
   .option("--only <name...>", "rows whose name holds one of these, with their floors", [])
   .option("--no-floors", "without the floors: for a profiler")
   .option("--peers", "the same work on workerd and Redis, where they are installed, and our rows that do it", false)

@@ -17,6 +17,9 @@ const WARM_UP_WRITES = 64;
 const POLL_MS = 20;
 const SYNC = "fdatasync of a 4 KB append";
 const ROUND_TRIP = "link round trip";
+const LOCAL_READ = "three nodes read hot 1 in flight";
+const LOCAL_WRITE = "three nodes write hot 1 in flight";
+const FORWARDED_READ = "three nodes forwarded read 1 in flight";
 
 export class Fleet implements Group {
   readonly cases: readonly Case[];
@@ -34,7 +37,7 @@ export class Fleet implements Group {
     this.cases = [
       { name: ROUND_TRIP, isFloor: true, round: (bounds) => roundOfCalls(bounds, 1, () => this.#echo()) },
       {
-        name: "three nodes write hot 1 in flight",
+        name: LOCAL_WRITE,
         against: [{ figure: "p50", floors: [SYNC, ROUND_TRIP, ROUND_TRIP] }],
         round: (bounds) => this.#hot(bounds, 1),
       },
@@ -49,11 +52,44 @@ export class Fleet implements Group {
         round: (bounds) => roundOfCalls(bounds, 64, (index) => this.#running().write(this.#manyAt(index), index)),
       },
       {
-        name: "three nodes forwarded read 1 in flight",
-        against: [{ figure: "p50", floors: [ROUND_TRIP] }],
+        name: LOCAL_READ,
+        round: async (bounds) => {
+          const object = await this.#own();
+          return roundOfCalls(bounds, 1, () => this.#running().look(object));
+        },
+      },
+      {
+        name: FORWARDED_READ,
+        against: [
+          { figure: "p50", floors: [ROUND_TRIP] },
+          { figure: "p50", floors: [LOCAL_READ] },
+        ],
         round: async (bounds) => {
           const object = await this.#elsewhere();
           return roundOfCalls(bounds, 1, () => this.#running().look(object));
+        },
+      },
+      {
+        name: "three nodes forwarded write 1 in flight",
+        against: [
+          { figure: "p50", floors: [LOCAL_WRITE] },
+          { figure: "p50", floors: [LOCAL_WRITE, ROUND_TRIP] },
+        ],
+        round: async (bounds) => {
+          const object = await this.#elsewhere();
+          return roundOfCalls(bounds, 1, (index) => this.#running().write(object, index));
+        },
+      },
+      {
+        name: "three nodes replica read 1 in flight",
+        against: [{ figure: "p50", floors: [FORWARDED_READ] }],
+        round: async (bounds) => {
+          const object = await this.#elsewhere();
+          const { replicaReads } = this.#running().node.counters;
+          const byOwner = replicaReads.owner;
+          const round = await roundOfCalls(bounds, 1, () => this.#running().look(object, "replica"));
+          if (replicaReads.owner - byOwner > round.calls / 10) throw new Error("the owner answers in the copy's place");
+          return round;
         },
       },
     ];

@@ -31,6 +31,15 @@ interface Survived {
   readonly calls: readonly { readonly begunMs: number; readonly answeredMs: number }[];
 }
 
+interface Drained {
+  readonly tookMs: number;
+  /** Objects that were this node's. */
+  readonly held: number;
+  readonly gone: number;
+  /** How long those that went were held, together. */
+  readonly heldMs: number;
+}
+
 let node: BenchFleetNode | undefined;
 
 const commands = {
@@ -69,6 +78,23 @@ const commands = {
   lookOwn: async (keys: readonly string[]): Promise<number> => {
     const own = keys.filter((key) => running().node.local.holds(workObject(key)));
     return commands.lookAll(own);
+  },
+  /** Gives all of its objects to the others. */
+  drain: async (_: null): Promise<Drained> => {
+    const { node: fleetNode } = running();
+    const { fleet } = fleetNode;
+    const { held } = fleet;
+    const beganMs = performance.now();
+    const { left } = await fleetNode.drain({});
+    const tookMs = performance.now() - beganMs;
+    if (left > 0) throw new Error(`${left} objects have stayed`);
+    return { tookMs, held, gone: fleet.counters.handovers.gone, heldMs: fleet.counters.handoverMs.sumMs };
+  },
+  /** One read of each, wherever it lives. @returns how long all took, milliseconds */
+  readAll: async (keys: readonly string[]): Promise<number> => {
+    const beganMs = performance.now();
+    await each(keys, (key) => running().look(workObject(key)));
+    return performance.now() - beganMs;
   },
   cpu: async (_: null) => cpuTime(),
   pid: async (_: null): Promise<number> => process.pid,

@@ -5,7 +5,7 @@ import { openBucket } from "../../src/bucket/open-bucket.js";
 import { FleetNode } from "../../src/fleet/fleet-node.js";
 import type { ObjectIdentity } from "../../src/identity.js";
 import { WsNetwork } from "../../src/links/ws-network.js";
-import type { CallReply } from "../../src/node-api.js";
+import type { CallReply, Consistency } from "../../src/node-api.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { RealFolder } from "../../src/world/real-folder.js";
@@ -57,8 +57,9 @@ export class BenchFleetNode {
     return this.node.call({ object, method: "write", args: ["ada", index], caller: { kind: "client" } });
   }
 
-  look(object: ObjectIdentity): Promise<CallReply> {
-    return this.node.call({ object, method: "look", args: [], caller: { kind: "client" } });
+  look(object: ObjectIdentity, consistency?: Consistency): Promise<CallReply> {
+    const request = { object, method: "look", args: [], caller: { kind: "client" } } as const;
+    return this.node.call(consistency === undefined ? request : { ...request, consistency });
   }
 
   close(): Promise<void> {

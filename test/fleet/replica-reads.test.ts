@@ -107,6 +107,36 @@ it("goes on behind another owner, who begins another line", async () => {
   }
 });
 
+it("what a journal still holds of a line that is dead is shown to nobody", async () => {
+  let dead = 0;
+  // What a power cut leaves of what was not synced is drawn.
+  for (let seed = 1; seed <= 8; seed++) {
+    const fleet = await startFleet(3, BEHIND, { diskSyncMs: 300 }, { seed });
+    const object = listAt(fleet, "n0");
+    const { near, far } = placesOf(fleet, object);
+    await append(fleet, "n0", object, 1);
+    expect(await readNow(fleet, far, object)).toMatchObject({ value: [1], from: "replica" });
+    // Only the far journal gets this one, and the owner's disk does not have it yet.
+    fleet.network.cut("n0", near);
+    fleet
+      .node("n0")
+      .call({ object, method: "append", args: [2], caller: { kind: "client" } })
+      .catch(() => {});
+    await fleet.time.advance(100);
+    fleet.network.partition([far], ["n0", near]);
+    fleet.node("n0").crash({ power: true });
+    fleet.network.heal("n0", near);
+    await fleet.time.until(fleet.node("n0").start());
+    // Two of three journals are asked, and one of them may have had it.
+    const isDead = (await append(fleet, near, object, 3)) === 2;
+    fleet.network.heal();
+    expect((await readNow(fleet, far, object)).value).toEqual(isDead ? [1, 3] : [1, 2, 3]);
+    if (isDead) dead++;
+    fleet.close();
+  }
+  expect(dead).toBeGreaterThan(0);
+});
+
 it("an object that was ended is empty, and its next life is read from the start", async () => {
   const fleet = await startFleet(3, { COVER_MS: 100 });
   const object = listAt(fleet, "n0");

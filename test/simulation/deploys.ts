@@ -1,6 +1,6 @@
 /**
  * Deployments in a simulation: some deploy and roll back through any node while everybody calls, others stamp objects with the
- * release that answers them.
+ * release that answers them, and read them, which a copy may answer.
  *
  * Every release has the app's own classes, so whatever else is asked of a run is asked of it while releases switch. Beside them
  * it has a class whose methods say which release they are of and write into a column that only its last migration makes.
@@ -39,11 +39,23 @@ interface Answered {
   readonly begunMs: number;
 }
 
+/** What a copy answered with, and what of before it held: the release of its class, and that of the newest stamp. */
+interface Read {
+  readonly object: string;
+  readonly content: number;
+  readonly migrations: number;
+  /** Absent of an object that has no stamp yet. */
+  readonly stampedBy?: number;
+  readonly migrated?: number;
+}
+
 const APP = "default";
 const OBJECTS = ["s0", "s1", "s2"].map((key) => identityOf(APP, "Stamp", key));
 const STAMPERS = 3;
 const TIMEOUT_MS = 4_000;
 const TRIES_MAX = 20;
+/** Of stampers' turns, in how many they read too. */
+const READ_SHARE = 0.5;
 /** What a deployment may end with while things go wrong; anything else is a fault. */
 const MAY_REFUSE = new Set([
   "deploy_conflict",
@@ -78,6 +90,10 @@ function Stamp.read:stamps()
   return state.sql.all("SELECT value, content, migrations FROM stamps ORDER BY rowid")
 end
 function Stamp.read:content() return ${content} end
+function Stamp.read:newest()
+  local last = state.sql.one("SELECT content, migrations FROM stamps ORDER BY rowid DESC LIMIT 1") or {}
+  return { content = ${content}, migrations = ${migrations}, stamped_by = last.content, migrated = last.migrations }
+end
 return Stamp`;
   return [...filesOf(base), { path: "classes/Stamp.lua", text }];
 }
@@ -90,6 +106,7 @@ export class Deploys {
   /** Every node of the fleet said that it serves at least that, by then. */
   readonly #everywhere: { readonly number: number; readonly atMs: number }[] = [];
   readonly #answered: Answered[] = [];
+  readonly #reads: Read[] = [];
   readonly #stamped: { readonly object: string; readonly value: number; readonly isKnown: boolean }[] = [];
   #contents = 0;
   #migrations = 1;
@@ -182,7 +199,25 @@ export class Deploys {
       const ended = await this.#stamp(object, value);
       this.#stamped.push({ object: object.key, value, isKnown: ended.isKnown });
       tell(`stamper ${number} ${object.key} ${value}: ${ended.what}`);
+      if (random.fraction() < READ_SHARE) await this.#read(number, object);
       await sleep(world, random.below(80));
+    }
+  }
+
+  /** Through some node, a copy on which may answer. What it cannot be asked for now is no matter here. */
+  async #read(number: number, object: (typeof OBJECTS)[number]): Promise<void> {
+    const { fleet, tell } = this.#parts;
+    const through = this.#someNode();
+    const request = { object, method: "newest", args: [], caller: { kind: "client" }, consistency: "replica" } as const;
+    try {
+      const { value, from } = await fleet.node(through).call({ ...request, timeoutMs: TIMEOUT_MS });
+      const { content, migrations, stamped_by: stampedBy, migrated } = value as Record<string, number | undefined>;
+      tell(`stamper ${number} ${object.key}: read by ${content} through ${through} from ${from ?? "its owner"}`);
+      if (from === undefined || content === undefined || migrations === undefined) return;
+      const before = { ...(stampedBy !== undefined && { stampedBy }), ...(migrated !== undefined && { migrated }) };
+      this.#reads.push({ object: object.key, content, migrations, ...before });
+    } catch (thrown) {
+      tell(`stamper ${number} ${object.key}: not read through ${through}: ${asMoonportError(thrown).code}`);
     }
   }
 
@@ -276,6 +311,7 @@ export class Deploys {
       if (rollbackOf === undefined) contentOf.set(bundle, Number(by));
       numberOf.set(contentOf.get(bundle) ?? -1, number);
     }
+    for (const read of this.#reads) this.#checkRead(read, numberOf);
     for (const { content, begunMs } of this.#answered) {
       const number = numberOf.get(content);
       if (number === undefined) {
@@ -285,6 +321,21 @@ export class Deploys {
       const least = Math.max(0, ...this.#everywhere.filter(({ atMs }) => atMs < begunMs).map((one) => one.number));
       if (number < least) this.#faults.push(`a call was answered by release ${number}, when all nodes served ${least}`);
     }
+  }
+
+  /**
+   * R4: its class is the owner's, and that of what it holds. Where nothing goes wrong an object stays with its owner, who goes on
+   * to newer releases only: no copy holds what a newer one has written than that which reads it.
+   */
+  #checkRead({ object, content, migrations, stampedBy, migrated }: Read, numberOf: ReadonlyMap<number, number>): void {
+    if (migrated !== undefined && migrated > migrations) {
+      this.#faults.push(
+        `a copy of ${object}, migrated ${migrated} times, was read by ${content}, which knows ${migrations}`,
+      );
+    }
+    const [reading, writing] = [numberOf.get(content), numberOf.get(stampedBy ?? content)];
+    if (!this.#parts.isQuiet || reading === undefined || writing === undefined || writing <= reading) return;
+    this.#faults.push(`a copy of ${object}, written by release ${writing}, was read by release ${reading}`);
   }
 
   #someNode(): string {
