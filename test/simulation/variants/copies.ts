@@ -70,7 +70,7 @@ export const COPIES: Record<string, Variant> = {
       })),
     ],
     plan: READERS,
-    seed: 3,
+    seed: 10,
     caughtBy: "history",
   },
 };
