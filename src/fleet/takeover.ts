@@ -1,7 +1,7 @@
 /**
  * The objects that a dead session leaves behind: whoever holds a tail of one claims it at once instead of waiting for a call,
  * so that its last writes reach the bucket and its callers find an owner. Where the bucket costs nothing, so does whoever knows
- * one of which the bucket has everything, behind those with tails, and the last heard of first.
+ * one of which the bucket has everything, behind those with tails.
  *
  * Of those that know an object the node that the ring prefers begins; the others look at the tails again a while later, in case
  * it could not. A tail that the bucket has got beyond, or that a later owner has made void, is dropped.
@@ -85,8 +85,8 @@ export class Takeover {
     if (this.#isBegun) {
       this.#isBegun = false;
       this.#missed.clear();
-      const orphans = [...this.#tails(), ...this.#covered()];
-      await this.#each(orphans.filter(({ object }) => this.#parts.rankOf(partitionOf(object)) === 0));
+      const isHome = ({ object }: Orphan): boolean => this.#parts.rankOf(partitionOf(object)) === 0;
+      await this.#each([...this.#tails().filter(isHome), ...this.#covered().filter(isHome).sort(byPartition)]);
     } else {
       const missed = Array.from(this.#missed, ([object, tries]) => ({ object, tail: undefined, tries }));
       this.#missed.clear();
@@ -220,6 +220,11 @@ export class Takeover {
       this.#failed(object, thrown);
     }
   }
+}
+
+/** As their records stand in the bucket: neighbours share what is read and written of its file. */
+function byPartition(one: Orphan, other: Orphan): number {
+  return partitionOf(one.object) - partitionOf(other.object) || (one.object < other.object ? -1 : 1);
 }
 
 /** A later owner has made it void, or the bucket has got beyond it. */

@@ -36,18 +36,23 @@ import { tailOf, withTail } from "./tail.js";
 /** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
 export class Claim {
   readonly object: ObjectIdentity;
-  readonly keys: ObjectKeys;
   nextSweep: NextSweep = { kind: "due" };
   #manifest: Manifest;
   #version: Version;
   #inlineBytes: number;
+  /** Thousands are claimed that nobody calls for long. */
+  #keys: ObjectKeys | undefined;
 
   constructor(object: ObjectIdentity, manifest: Manifest, version: Version) {
     this.object = object;
-    this.keys = new ObjectKeys(object);
     this.#manifest = manifest;
     this.#version = version;
     this.#inlineBytes = inlineBytes(manifest);
+  }
+
+  get keys(): ObjectKeys {
+    this.#keys ??= new ObjectKeys(this.object);
+    return this.#keys;
   }
 
   /** What the record holds of segments, bytes. */

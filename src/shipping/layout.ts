@@ -35,17 +35,21 @@ export interface PastName {
 export class ObjectKeys {
   readonly prefix: string;
   readonly manifest: string;
-  /** What the keys of its segments and snapshots begin with; no other key does. */
-  readonly bodies: string;
-  /** The same of its past manifests. They stand in the order of their seqs. */
-  readonly past: string;
 
   constructor(object: ObjectIdentity) {
     const partition = partitionName(object.id);
     this.prefix = `objects/${object.app}/${object.className}/${partition}/${encodeKey(object.key)}/`;
     this.manifest = `${this.prefix}manifest`;
-    this.bodies = `${this.prefix}e`;
-    this.past = `${this.prefix}past/`;
+  }
+
+  /** What the keys of its segments and snapshots begin with; no other key does. */
+  get bodies(): string {
+    return `${this.prefix}e`;
+  }
+
+  /** The same of its past manifests. They stand in the order of their seqs. */
+  get past(): string {
+    return `${this.prefix}past/`;
   }
 
   segment(name: SegmentName): string {

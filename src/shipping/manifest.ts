@@ -174,7 +174,7 @@ export function inlineBytes(manifest: Manifest, count = manifest.segments.length
 export function encodeManifest(manifest: Manifest): Uint8Array {
   const head = headText(manifest);
   const list = listOf(manifest.segments);
-  const bytes = Buffer.allocUnsafe(head.length * 3 + list.length + 1 + CHECKSUM_FIELD_LENGTH);
+  const bytes = Buffer.allocUnsafe(Buffer.byteLength(head, "utf8") + list.length + 1 + CHECKSUM_FIELD_LENGTH);
   let at = bytes.write(head, 0, "utf8");
   bytes.set(list.bytes.subarray(0, list.length), at);
   at += list.length;
@@ -184,8 +184,9 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
 }
 
 /** Everything but the segments, up to where their list begins. Written out by hand: it is made for each flight. */
-function headText({ object, rid, owner, snapshot, ...rest }: Omit<Manifest, "segments">): string {
-  const { format, epoch, seq, identity, pages, pageSize, destroyed, eventLast, replicas } = rest;
+function headText(manifest: Manifest): string {
+  const { object, rid, owner, snapshot, format, epoch, seq } = manifest;
+  const { identity, pages, pageSize, destroyed, eventLast, replicas } = manifest;
   const shared = replicas === undefined ? "" : replicasText(replicas);
   const base = snapshot === undefined ? "" : `"snapshot":[${snapshotText(snapshot)}],`;
   return (
@@ -257,9 +258,9 @@ const listBytes = new WeakMap<readonly SegmentEntry[], ListBytes>();
 function listOf(segments: readonly SegmentEntry[]): ListBytes {
   const known = listBytes.get(segments);
   if (known !== undefined) return known;
-  const text = segments.map(entryText).join(",");
-  const bytes = Buffer.allocUnsafeSlow(Math.max(LIST_BYTES_MIN, text.length * 2));
-  const length = bytes.write(text, 0, "latin1");
+  // Without room for more: most lists that were read are written once or twice, by whoever takes the object over.
+  const bytes = Buffer.from(segments.map(entryText).join(","), "latin1");
+  const { length } = bytes;
   const list = { bytes, length, shared: { usedBytes: length } };
   listBytes.set(segments, list);
   return list;
