@@ -80,6 +80,18 @@ export const CLAIMS: Record<string, Variant> = {
     seed: 1,
     caughtBy: "history",
   },
+  "no promise is asked for by those who claim many": {
+    breaks: "Objects that are claimed together take the bucket for all there is (C2).",
+    replaces: [
+      replacing("shipping/promises", () => ({
+        gatherManyPromises: async (_fleet, claims) =>
+          claims.map(({ record }) => ({ kind: "bucket", throughSeq: record.covered })),
+      })),
+    ],
+    plan: { atomicBucket: true },
+    seed: 1,
+    caughtBy: "history",
+  },
   "N − W answers are enough": {
     breaks: "A claim goes on with one answer too few (C2).",
     replaces: [replacing("cluster/tail-choice", () => ({ chooseTail: brokenJournals.askingTooFew as never }))],
