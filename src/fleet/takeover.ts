@@ -17,11 +17,13 @@ import type { Settings } from "../settings/settings.js";
 import type { Claims } from "../shipping/claims.js";
 import { type Manifest, ownershipOf } from "../shipping/manifest.js";
 import { OneAtATime } from "../world/one-at-a-time.js";
-import type { Timer, World } from "../world/world.js";
+import { sleep, type Timer, type World } from "../world/world.js";
 
 /** Objects woken at once: each opens its file, and callers want to open others meanwhile. */
 const WAKES_MAX = 64;
 const BATCHES_AT_ONCE = 2;
+/** How long a batch lets calls go first. */
+const CALLS_FIRST_MS = 100;
 /** Of a claim that nothing would come back to; then it waits for a call. */
 const TRIES_MAX = 3;
 
@@ -138,6 +140,7 @@ export class Takeover {
     const owing: ObjectIdentity[] = [];
     const { atOnce, batch } = this.#pace();
     await inParallel(Math.ceil(orphans.length / batch), atOnce, async (index) => {
+      await this.#callsFirst();
       if (this.#goesOn) owing.push(...(await this.#claim(orphans.slice(index * batch, (index + 1) * batch))));
     });
     await inParallel(owing.length, WAKES_MAX, async (index) => {
@@ -152,6 +155,17 @@ export class Takeover {
     const { settings, claims } = this.#parts;
     if (!claims.isBulk) return { atOnce: settings.TAKEOVER_CONCURRENCY, batch: 1 };
     return { atOnce: BATCHES_AT_ONCE, batch: Math.ceil(settings.TAKEOVER_BATCH / BATCHES_AT_ONCE) };
+  }
+
+  /** What is called now is claimed by itself, and not behind one batch after the other. */
+  async #callsFirst(): Promise<void> {
+    const { claims, world } = this.#parts;
+    const { underWay } = claims;
+    if (!claims.isBulk || underWay.length === 0) return;
+    const over = new AbortController();
+    // One may wait long for journals that do not answer: that holds up nobody else.
+    await Promise.race([Promise.allSettled(underWay), sleep(world, CALLS_FIRST_MS, over.signal)]);
+    over.abort();
   }
 
   #isMisplaced({ object }: Orphan): boolean {

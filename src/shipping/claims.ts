@@ -179,6 +179,11 @@ export class Claims {
     return this.#bucket.bulk !== undefined;
   }
 
+  /** The ends of the claims that are made one by one now: mostly somebody waits for each. */
+  get underWay(): readonly Promise<unknown>[] {
+    return [...this.#claiming.values()];
+  }
+
   /**
    * Takes over of those objects that are not held all that `isWanted`: where the bucket can, together. Who asks for one of them
    * alone meanwhile waits for that.
