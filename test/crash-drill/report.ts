@@ -3,6 +3,9 @@ import { MoonportError } from "../../src/errors.js";
 import { DrillBroken } from "./model.js";
 import type { Trial } from "./trial.js";
 
+/** Before why a row cannot be tried here, in the place of what was there after. */
+export const SKIPPED = "SKIPPED: ";
+
 interface Line {
   readonly name: string;
   readonly trials: Trial[];
@@ -60,8 +63,9 @@ export class Report {
   }
 }
 
-function verdictOf({ broken }: Line): string {
-  return broken === undefined ? "kept" : `BROKEN: ${broken.message.split("\n")[0]}`;
+function verdictOf({ broken, trials }: Line): string {
+  if (broken !== undefined) return `BROKEN: ${broken.message.split("\n")[0]}`;
+  return trials.some(({ after }) => after.startsWith(SKIPPED)) ? "skipped" : "kept";
 }
 
 function tally(words: readonly string[]): string {

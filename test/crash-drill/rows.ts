@@ -70,10 +70,11 @@ async function callTrial(
   const { key, owner } = await warmTarget(scene, index);
   const way = WAYS[index % WAYS.length] as Way;
   const { node, hasId } = wayOf(scene, owner, way);
-  const first = who === "all" || isFresh ? fleet.up : [owner];
-  const { hasHit, instead } = await armed(scene, first, point, isFresh ? detail(FRESH_KEYS) : detail(key));
+  const nodes = who === "owner" && !isFresh ? [owner] : fleet.up;
+  const first = who === "turns" ? [] : nodes;
+  const { hasHit, instead } = await armed(scene, nodes, { point, detail: detail(isFresh ? FRESH_KEYS : key), first });
   for (let turn = 0; ; turn++) {
-    if (who === "turns") await instead([fleet.up[turn % fleet.up.length] as DrillNode]);
+    if (who === "turns") await instead([nodes[turn % nodes.length] as DrillNode]);
     const planned = load.plan(isFresh ? load.freshKey() : key, kind);
     const call = kind === "tell" ? telling(scene, planned, index, method ?? "tell") : planned;
     const answer = load.once(node, call, hasId);
@@ -115,7 +116,7 @@ function compactionRow(name: string, point: FaultPoint, isShort: boolean, detail
     run: async (scene, index) => {
       const { fleet, load } = scene;
       const { key, owner } = await warmTarget(scene, index);
-      const { hit } = await armed(scene, [owner], point, detail(key));
+      const { hit } = await armed(scene, [owner], { point, detail: detail(key) });
       let answered = 0;
       let isHit = false;
       const markHit = (): void => {
@@ -146,7 +147,7 @@ function handoffRow(name: string, point: FaultPoint, isShort: boolean): Row {
     run: async (scene, index) => {
       const { fleet } = scene;
       const { key, owner } = await warmTarget(scene, index);
-      const { hit } = await armed(scene, [owner], point, "^default/Drill/");
+      const { hit } = await armed(scene, [owner], { point, detail: "^default/Drill/" });
       owner.signal("SIGTERM");
       await hit;
       await afterTakeover(scene, () => fleet.lines(key));
@@ -173,7 +174,7 @@ function restoreRow(name: string, point: FaultPoint, isShort: boolean): Row {
         if (n === before) seq = reply.seq ?? 0;
       }
       const owner = await fleet.ownerOf(key);
-      const { hit } = await armed(scene, [owner], point, OF_OBJECT(key));
+      const { hit } = await armed(scene, [owner], { point, detail: OF_OBJECT(key) });
       const restore = async (): Promise<boolean> => {
         const node = fleet.up[0];
         return (await node?.client.restore(drillObject(key), { at: { seq } })) !== undefined;
@@ -205,7 +206,7 @@ function claimRow(name: string, point: FaultPoint, isShort: boolean): Row {
       const call = load.plan(key, "add");
       await load.settle(call);
       const others = fleet.up.filter((node) => node !== owner);
-      const { hit } = await armed(scene, others, point, OF_OBJECT(key));
+      const { hit } = await armed(scene, others, { point, detail: OF_OBJECT(key) });
       await owner.kill();
       await hit;
       if (!(await afterTakeover({ ...scene, isHurried: true }, () => isThere(scene, call))))

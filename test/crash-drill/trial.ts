@@ -4,6 +4,7 @@
  */
 import type { SeededRandom } from "../../src/testing/seeded-random.js";
 import type { FaultPoint } from "../../src/world/fault-point.js";
+import type { Armed } from "./armed.js";
 import { type DrillNode, drillObject } from "./drill-node.js";
 import { type DrillFleet, eventually } from "./fleet.js";
 import type { Heard, Load, Planned } from "./load.js";
@@ -69,20 +70,21 @@ export interface Ending {
   instead(nodes: readonly DrillNode[]): Promise<void>;
 }
 
-/** The first of these nodes that passes the point ends there. Resolves when all heed that. */
+/**
+ * The first of these nodes that passes the point ends there. Resolves when all heed that.
+ * @param first those that are to at first; all, if it is left out
+ */
 export async function armed(
   { fleet }: Pick<Scene, "fleet">,
   nodes: readonly DrillNode[],
-  point: FaultPoint,
-  detail: string,
+  { point, detail, first = nodes }: Pick<Armed, "point" | "detail"> & { readonly first?: readonly DrillNode[] },
 ): Promise<Ending> {
-  const { up } = fleet;
-  const before = new Map(up.map((node) => [node, node.reached().length]));
-  const hit = untilHit(up, point, before).finally(() => fleet.arm(null));
+  const before = new Map(nodes.map((node) => [node, node.reached().length]));
+  const hit = untilHit(nodes, point, before).finally(() => fleet.arm(null));
   const late = (): Promise<false> => new Promise((resolve) => void setTimeout(resolve, LATE_MS, false).unref());
   hit.catch(() => {});
   const arm = (those: readonly DrillNode[]): Promise<void> => fleet.arm({ point, detail, skip: 0 }, those);
-  await arm(nodes);
+  await arm(first);
   return {
     hit,
     hasHit: () => Promise.race([hit.then(() => true), late()]),

@@ -7,7 +7,7 @@ import { eventually, NAMES } from "./fleet.js";
 import type { Load } from "./load.js";
 import { DrillBroken } from "./model.js";
 import { DrillNetwork } from "./network.js";
-import type { Report } from "./report.js";
+import { type Report, SKIPPED } from "./report.js";
 
 export interface World {
   readonly machine: Machine;
@@ -174,6 +174,6 @@ export async function runWorldRow(world: World, row: WorldRow, report: Report): 
     await load.check();
     if (why === undefined)
       trial({ way: "load", heard: `${load.acknowledged - before} answered`, after: "as the model" });
-    else trial({ way: "load", heard: "-", after: `SKIPPED: ${why}` });
+    else trial({ way: "load", heard: "-", after: `${SKIPPED}${why}` });
   });
 }
