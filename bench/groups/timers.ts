@@ -13,8 +13,9 @@ const OBJECTS = 1_000;
 /** All of the rows' objects have their files open: an LRU that thrashes is another row's business. */
 const FILES_OPEN_MAX = 3_000;
 const IN_FLIGHT = 64;
-/** So long before the first falls due they begin to be set. */
+/** So long before the first falls due a thousand begin to be set. */
 const LEAD_MS = 2_500;
+const TIMERS_EACH = 5;
 const STEADY_PER_SECOND = 2_000;
 const CALLER = { kind: "client" } as const;
 
@@ -42,6 +43,12 @@ export class TimerRows implements Group {
     this.#parent = parent;
     this.cases = [
       this.#later("timers 1000 at once", OBJECTS, 0, setTimer),
+      this.#later(
+        `timers ${TIMERS_EACH * OBJECTS} at once, ${TIMERS_EACH} an object`,
+        TIMERS_EACH * OBJECTS,
+        0,
+        setTimer,
+      ),
       this.#later(`timers ${STEADY_PER_SECOND} in a second`, STEADY_PER_SECOND, 1_000, setTimer),
       this.#later("commands 1000 at once", OBJECTS, 0, sendCommand),
       {
@@ -74,7 +81,7 @@ export class TimerRows implements Group {
       name,
       callsMax: count,
       round: async (bounds) => {
-        const firstMs = Date.now() + LEAD_MS;
+        const firstMs = Date.now() + Math.max(LEAD_MS, (LEAD_MS * count) / OBJECTS);
         // Before they are set: on a machine that is busy some ring before all are.
         const heard = this.#rings.heard(count);
         await this.#setAll(count, set, (index) => firstMs + (index * spreadMs) / count);
