@@ -293,7 +293,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       bucket,
       counters: this.counters.delay,
       shards,
-      session: () => this.session,
+      // Of each session its own: what one that has lapsed owed is others' to see to, and theirs to delete.
+      session: () => fleet.session,
       isDead: async (session) => (await fleet.standing(session)) === "dead",
       isHomeOf: (partition) => joined?.isHomeOf(partition) ?? true,
       messages: (object, limit) => this.#objects.messages(object, limit),
