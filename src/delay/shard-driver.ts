@@ -170,15 +170,14 @@ export class ShardDriver {
     this.#lookedAtMs = nowMs;
     const limit = settings.DELAY_BATCH_MAX + this.#underWay.size;
     const due = (await this.#here("due", [world.clock.wallMs(), limit])) as Due;
-    if (!this.#hasResumed) {
+    if (!this.#hasResumed && due.isDelivering) {
+      await this.#append([{ kind: "resume" }]);
       this.#hasResumed = true;
-      if (due.isDelivering) {
-        await this.#append([{ kind: "resume" }]);
-        this.#lookedAtMs = Number.NEGATIVE_INFINITY;
-        this.#rounds.begin();
-        return false;
-      }
+      this.#lookedAtMs = Number.NEGATIVE_INFINITY;
+      this.#rounds.begin();
+      return false;
     }
+    this.#hasResumed = true;
     this.#wakes = due.wakes.filter(({ object }) => !this.#underWay.has(wakeKey(object)));
     this.#commands = due.commands.filter((id) => !this.#underWay.has(id));
     if (due.wakes.length === limit || due.commands.length === limit) this.#rounds.begin();
