@@ -399,6 +399,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     return this.#context.claims.held(object) !== undefined;
   }
 
+  /** Also of one whose claim has been forgotten: its record says so. @throws MoonportError `bucket_failed` */
+  async owns(object: ObjectIdentity): Promise<boolean> {
+    return this.holds(object) || this.#context.claims.isOwn(await this.#objects.manifest(object));
+  }
+
   /** See {@link Objects.moving}. @throws MoonportError `mailbox_full` */
   moving(object: ObjectIdentity): Promise<string | undefined> | undefined {
     return this.#objects.moving(object);

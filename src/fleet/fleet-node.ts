@@ -503,11 +503,25 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
     const object = identityOf(app, className, key);
     this.#places.isNotAt(object, from);
     const to = this.#isHere(object) ? this.#fleet.node : this.#places.of(object);
-    if (to === this.#fleet.node || hops >= HOPS_MAX) return this.#node.feeds.open(object, "landings");
-    throw MoonportError.of("moved", `${object.id} is believed to be on ${to}`, {
-      object: object.id,
-      details: { node: to },
-    });
+    if (to !== this.#fleet.node && hops < HOPS_MAX) throw believedOn(object, to);
+    return this.#lastHopFeed(object);
+  }
+
+  async *#lastHopFeed(object: ObjectIdentity): AsyncIterable<unknown> {
+    await this.#refuseStray(object);
+    yield* this.#node.feeds.open(object, "landings");
+  }
+
+  /**
+   * The last hop may have come by a guess that is out of date. An object that is not this node's is claimed by its home: here,
+   * it would only have to be given away again, and whoever guesses so would bring it back for ever.
+   * @throws MoonportError `moved`, `bucket_failed`
+   */
+  async #refuseStray(object: ObjectIdentity): Promise<void> {
+    const home = this.#places.homeOf(object);
+    if (this.#isHere(object) || home === this.#fleet.node || (await this.#node.owns(object))) return;
+    this.#places.forget(object);
+    throw believedOn(object, home);
   }
 
   /** @throws MoonportError `node_unreachable` */
@@ -651,6 +665,7 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
       }
     }
     try {
+      if (hops >= HOPS_MAX) await this.#refuseStray(object);
       return await ask.here();
     } catch (thrown) {
       const error = asMoonportError(thrown);
@@ -745,6 +760,13 @@ function evaluation({ method, args }: ReadingCall, caller: Caller): Operation {
 /** What callers gave and objects answered is within its bounds already. */
 function encoded(value: PlainValue): Uint8Array {
   return encodeValue(value, Number.POSITIVE_INFINITY, "what travels between nodes");
+}
+
+function believedOn(object: ObjectIdentity, node: string): MoonportError {
+  return MoonportError.of("moved", `${object.id} is believed to be on ${node}`, {
+    object: object.id,
+    details: { node },
+  });
 }
 
 /** Where an object is that has moved; undefined where nobody says so. */

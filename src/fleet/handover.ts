@@ -3,8 +3,8 @@
  * leaves, all. The idle ones first, the busiest last, a bounded number at once; callers wait meanwhile, they do not fail. One that
  * is too busy to go, or cannot land, is asked again a while later.
  *
- * What has come here though it belongs elsewhere (a claim that was under way when the ring changed, or that a call made on its
- * last hop) goes there a ttl later, when all nodes see the same members. So in calm each object comes to live at its home.
+ * What has come here though it belongs elsewhere (a claim that was under way when the ring changed, a takeover) goes there a ttl
+ * later, when all nodes see the same members. So in calm each object comes to live at its home.
  */
 import { asMoonportError } from "../errors.js";
 import { type ObjectIdentity, partitionOf } from "../identity.js";

@@ -29,6 +29,10 @@ export class Places {
   of(object: ObjectIdentity): string {
     const learned = this.#learned.get(object.id);
     if (learned !== undefined && this.#parts.isMember(learned)) return learned;
+    return this.homeOf(object);
+  }
+
+  homeOf(object: ObjectIdentity): string {
     return this.#parts.homeOf(partitionOf(object.id));
   }
 

@@ -497,6 +497,11 @@ export class Claims {
     return { world: this.#world, settings: this.#settings, fleet: this.#fleet, acceptLoss };
   }
 
+  /** Whether a record says that it is this session's, or is to be. */
+  isOwn(record: Manifest | undefined): boolean {
+    return record?.owner === this.#fleet.session && record.replicas?.clean !== true;
+  }
+
   /** The record names this session, which has completed that claim: forgotten meanwhile, it is taken up again. */
   #isServedHere(object: ObjectIdentity, manifest: Manifest): boolean {
     if (manifest.destroyed || this.#mustRaise.has(object.id)) return false;
@@ -522,8 +527,7 @@ export class Claims {
 
   /** A node that gives away what it has takes nothing new while others are there; what its record says is its own, it gives away too. */
   #refuseWhileLeaving(object: ObjectIdentity, before: Manifest | undefined): void {
-    const isOwn = before?.owner === this.#fleet.session && before.replicas?.clean !== true;
-    if (isOwn || !this.#fleet.isLeavingToOthers) return;
+    if (this.isOwn(before) || !this.#fleet.isLeavingToOthers) return;
     throw MoonportError.of("node_stopping", `this node is giving its objects away: it does not take ${object.id}`, {
       object: object.id,
       retryAfterMs: 1_000,

@@ -1,9 +1,9 @@
 /** Where objects come to live when nodes join and go, while they are called all the time. */
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { shardObject } from "../../src/directory/shard-contract.js";
 import { identityOf, type ObjectIdentity, partitionOf } from "../../src/identity.js";
 import type { SimulatedFleet } from "../../src/simulation/simulated-fleet.js";
-import { call, startFleet, until } from "./watching.js";
+import { append, call, listAt, startFleet, subscribe, until } from "./watching.js";
 
 const OBJECTS = [..."abcdefgh"].map((key) => identityOf("default", "Counter", key));
 
@@ -16,6 +16,10 @@ function misplaced(fleet: SimulatedFleet, objects: readonly ObjectIdentity[] = O
       return [...fleet.nodes].some(([name, { node }]) => name !== home && node.local.holds(object));
     })
     .map(({ id }) => id);
+}
+
+function holdersOf(fleet: SimulatedFleet, object: ObjectIdentity): readonly string[] {
+  return [...fleet.nodes].filter(([, { node }]) => node.local.holds(object)).map(([name]) => name);
 }
 
 /** A doer whose home is `node`. */
@@ -104,6 +108,56 @@ it("while its node stops, what is asked of an object through that node is answer
   await callers.end();
   await fleet.time.until(fleet.node("n1").stop());
   for (const object of OBJECTS) expect(await call(fleet, "n0", object, "value")).toBe(1);
+});
+
+describe("a home that last knew its object elsewhere", () => {
+  /** An object of n2 that lived on another node while n2 was drained, and has been given back: n2 does not know that. */
+  async function givenBack(): Promise<{ fleet: SimulatedFleet; object: ObjectIdentity }> {
+    const fleet = await startFleet(3);
+    const { node } = fleet.node("n2");
+    const object = listAt(fleet, "n2");
+    const holders = (): readonly string[] => holdersOf(fleet, object);
+    await fleet.time.until(node.drain({ node: "n2" }));
+    await fleet.time.advance(2_000);
+    await append(fleet, "n2", object, 1);
+    expect(holders()).not.toContain("n2");
+    await fleet.time.until(node.drain({ node: "n2", undo: true }));
+
+    await until(fleet, () => holders().length === 0);
+    await fleet.time.advance(500);
+    return { fleet, object };
+  }
+
+  it.each(["n0", "n1"])("has it at the next call through %s", async (through) => {
+    const { fleet, object } = await givenBack();
+    expect(await call(fleet, through, object, "all")).toEqual([1]);
+    expect(holdersOf(fleet, object)).toEqual(["n2"]);
+  });
+
+  it.each(["n0", "n1"])("has it as soon as it is watched through %s", async (through) => {
+    const { fleet, object } = await givenBack();
+    await subscribe(fleet, through, object);
+    await until(fleet, () => holdersOf(fleet, object).length > 0);
+    expect(holdersOf(fleet, object)).toEqual(["n2"]);
+  });
+});
+
+it("a node whose claim is forgotten is still found by the home, which last knew it there", async () => {
+  const fleet = await startFleet(3, { NODE_CLAIMS_MAX: 1, OBJECT_IDLE_MS: 100 });
+  const { node } = fleet.node("n2");
+  const object = listAt(fleet, "n2");
+  await fleet.time.until(node.drain({ node: "n2" }));
+  await fleet.time.advance(2_000);
+  await append(fleet, "n2", object, 1);
+  const [holder = ""] = holdersOf(fleet, object);
+  for (let index = 0; holdersOf(fleet, object).length > 0; index++) {
+    await append(fleet, holder, listAt(fleet, holder, `other${index}-`), 1);
+    await fleet.time.advance(1_000);
+  }
+  const through = holder === "n0" ? "n1" : "n0";
+  expect(await call(fleet, through, object, "all")).toEqual([1]);
+  expect(await call(fleet, "n2", object, "all")).toEqual([1]);
+  expect(holdersOf(fleet, object)).toEqual([holder]);
 });
 
 it("a node that stops gives its objects away while they owe what cannot be told yet", async () => {
