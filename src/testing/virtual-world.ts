@@ -181,7 +181,7 @@ export class VirtualWorld implements World {
   /** Ends this world for good: as {@link crash}, with nothing after it. The folder is removed. */
   revoke(): void {
     this.#revoked = true;
-    this.folder.closeDatabases();
+    this.folder.closeAll();
     fs.rmSync(this.#options.root, { recursive: true, force: true });
   }
 
@@ -211,7 +211,7 @@ export class VirtualWorld implements World {
     const next = fs.mkdtempSync(path.join(path.dirname(root), "after-crash-"));
     if (fs.existsSync(root)) fs.cpSync(root, next, { recursive: true });
     this.#revoked = true;
-    this.folder.closeDatabases();
+    this.folder.closeAll();
     fs.rmSync(root, { recursive: true, force: true });
     return next;
   }
@@ -234,6 +234,7 @@ export class RevocableFolder implements Folder {
   readonly #databases = new Set<Database>();
   /** Held here, so that no lock is let go by the garbage collector in the middle of a copy. */
   readonly #locks = new Set<FolderLock>();
+  readonly #handles = new Set<FileHandle>();
   /** Called before each operation with its name and path; a throw is that operation's failure. */
   intercept: ((operation: string, path: string) => void) | undefined;
 
@@ -242,7 +243,10 @@ export class RevocableFolder implements Folder {
     this.#parts = parts;
   }
 
-  closeDatabases(): void {
+  /** Whoever had them open is gone. */
+  closeAll(): void {
+    for (const handle of this.#handles) handle.close();
+    this.#handles.clear();
     for (const database of this.#databases) database.close();
     this.#databases.clear();
     for (const lock of this.#locks) lock.release();
@@ -297,9 +301,10 @@ export class RevocableFolder implements Folder {
 
   open(file: string, mode: OpenMode): FileHandle {
     this.#before("open", file);
-    if (mode === "read") return this.#guarded(file, this.#inner.open(file, mode));
     const existed = this.#inner.stat(file) !== undefined;
     const handle = this.#inner.open(file, mode);
+    this.#handles.add(handle);
+    if (mode === "read") return this.#guarded(file, handle);
     this.#parts.unsynced.opened(file, handle, existed);
     return this.#followed(file, this.#guarded(file, handle), handle);
   }
@@ -352,25 +357,31 @@ export class RevocableFolder implements Folder {
         before("flush");
         await handle.flush();
       },
-      close: () => handle.close(),
+      close: () => {
+        // One whose world has ended is closed by that.
+        if (this.#handles.delete(handle)) handle.close();
+      },
     };
   }
 
   /** @param handle tells what stands in the file, beside all that may fail */
   #followed(file: string, guarded: FileHandle, handle: FileHandle): FileHandle {
-    const { unsynced, diskSync } = this.#parts;
+    const { unsynced, diskSync, assertLive } = this.#parts;
     const before = (operation: string): void => this.#before(operation, file);
     return {
       ...guarded,
       write(source, position) {
+        assertLive();
         unsynced.changing(file, handle, position, position + source.length);
         guarded.write(source, position);
       },
       truncate(sizeBytes) {
+        assertLive();
         unsynced.changing(file, handle, sizeBytes, handle.sizeBytes());
         guarded.truncate(sizeBytes);
       },
       sync() {
+        assertLive();
         const syncing = unsynced.syncing(file, handle);
         let failed = true;
         try {
@@ -382,6 +393,7 @@ export class RevocableFolder implements Folder {
       },
       /** The disk itself is not asked: what a cut may take is on the account, not on the disk of the machine that tests. */
       async flush() {
+        assertLive();
         const syncing = unsynced.syncing(file, handle);
         await diskSync();
         let failed = true;

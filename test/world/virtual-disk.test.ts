@@ -1,10 +1,13 @@
 /** What a power cut takes from a virtual world's disk, and what it leaves. */
-import { describe, expect, it } from "vitest";
+import fs from "node:fs";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { MoonportError } from "../../src/errors.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
-import { VirtualWorld } from "../../src/testing/virtual-world.js";
+import { VirtualWorld, WorldRevoked } from "../../src/testing/virtual-world.js";
 import { RealFolder } from "../../src/world/real-folder.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
+
+afterEach(() => vi.restoreAllMocks());
 
 const SEEDS = Array.from({ length: 40 }, (_, index) => index + 1);
 
@@ -136,6 +139,31 @@ describe("a power cut", () => {
     expect(isFlushed).toBe(false);
     await time.advance(1);
     await flushed;
+  });
+});
+
+describe("a crash", () => {
+  it.each(["crash", "powerCut", "loseDisk", "revoke"] as const)("(%s) leaves no file open", async (how) => {
+    const { time, world } = newWorld({ diskSyncMs: 5 });
+    const opened = vi.spyOn(fs, "openSync");
+    const closed = vi.spyOn(fs, "closeSync");
+    const log = world.folder.open("log", "write");
+    log.write(Buffer.from("abc"), 0);
+    const reader = world.folder.open("log", "read");
+    world.folder.open("log", "update").close();
+    void log.flush().catch(() => {});
+    world[how]();
+    const left = opened.mock.results.map(({ value }) => value as number);
+    for (const [descriptor] of closed.mock.calls) left.splice(left.indexOf(descriptor), 1);
+    expect(left).toEqual([]);
+    // What goes on in the old world touches no file that has its number by now.
+    await time.advance(10);
+    for (const touch of [() => log.write(Buffer.from("x"), 0), () => log.truncate(0), () => log.sync()]) {
+      expect(touch).toThrow(WorldRevoked);
+    }
+    expect(() => reader.sizeBytes()).toThrow(WorldRevoked);
+    reader.close();
+    log.close();
   });
 });
 
