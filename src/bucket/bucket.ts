@@ -47,6 +47,14 @@ export interface BucketBulk {
   write(batches: readonly (readonly BucketWrite[])[]): Promise<readonly WriteOutcome[]>;
 }
 
+/** Which processes live, where all that share the bucket run on one machine. */
+export interface ProcessMarks {
+  /** The same at each call, held until the bucket is stopped. Undefined where no mark can be made. */
+  hold(): string | undefined;
+  /** Only if the process that held it has certainly ended: nothing that it began is still under way. Never throws. */
+  hasEnded(mark: string): boolean;
+}
+
 export interface Bucket {
   /** For messages: `sqlite:PATH`, `s3://...`, `memory:`; never a secret. */
   readonly name: string;
@@ -54,6 +62,7 @@ export interface Bucket {
   readonly atomic: boolean;
   /** Where many requests cost little more than one. Only an atomic bucket has it. */
   readonly bulk?: BucketBulk | undefined;
+  readonly marks?: ProcessMarks | undefined;
   /** Where requests cost money: how many there were so far. */
   readonly requests?: RequestCounts;
   /** What an operator may try when the probe finds this promise broken, where the bucket knows more than that. */

@@ -15,6 +15,7 @@ import {
   bucketError,
   LIST_LIMIT_MAX,
   type ListPage,
+  type ProcessMarks,
   type Version,
   type WriteOutcome,
 } from "./bucket.js";
@@ -43,6 +44,8 @@ export interface MemoryBucketOptions {
   readonly timeoutMs?: number;
   /** What is stored; give several buckets the same to let several nodes share it. */
   readonly contents?: MemoryContents;
+  /** Which of the processes that share the contents live. Default: nothing is known of that. */
+  readonly marks?: ProcessMarks;
   /** Largest part that `readStream` gives. Default 64 KiB. */
   readonly partBytes?: number;
 }
@@ -52,6 +55,7 @@ export class MemoryBucket implements Bucket {
   readonly atomic: boolean;
   readonly bulk: BucketBulk | undefined;
   readonly contents: MemoryContents;
+  readonly marks: ProcessMarks | undefined;
   readonly faults = new MemoryFaults();
   readonly #world: MemoryBucketWorld;
   readonly #latencyMs: LatencyMs;
@@ -66,6 +70,7 @@ export class MemoryBucket implements Bucket {
     this.atomic = options.atomic ?? true;
     this.bulk = this.atomic ? this.#bulk() : undefined;
     this.contents = options.contents ?? new MemoryContents();
+    this.marks = options.marks;
     this.#latencyMs = options.latencyMs ?? 0;
     this.#timeoutMs = options.timeoutMs ?? SETTINGS.BUCKET_TIMEOUT_MS.default;
     this.#partBytes = options.partBytes ?? 64 * 1024;

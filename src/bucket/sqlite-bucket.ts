@@ -6,6 +6,7 @@
  */
 import { MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
+import { RealFolder } from "../world/real-folder.js";
 import type { Timer, World } from "../world/world.js";
 import {
   type Bucket,
@@ -18,6 +19,7 @@ import {
   type WriteOutcome,
 } from "./bucket.js";
 import { checkBucketKey, checkWrites } from "./bucket-key.js";
+import { LockedMarks } from "./process-marks.js";
 import { rechunked } from "./rechunked.js";
 import { SqliteBucketReader, unexpectedAnswer } from "./sqlite-bucket-reader.js";
 import { PART_BYTES_MAX, type StoreAnswer } from "./sqlite-protocol.js";
@@ -36,6 +38,7 @@ export interface SqliteBucketStats {
 export class SqliteBucket implements Bucket {
   readonly name: string;
   readonly atomic = true;
+  readonly marks: LockedMarks;
   readonly #world: World;
   readonly #writer: WorkerLane;
   readonly #reader: SqliteBucketReader;
@@ -55,6 +58,7 @@ export class SqliteBucket implements Bucket {
     this.#world = world;
     this.#writer = new WorkerLane(world, settings, path, "writer", isShared);
     this.#reader = new SqliteBucketReader(world, settings, path);
+    this.marks = new LockedMarks(world, new RealFolder(`${path}-processes`));
   }
 
   /** @throws MoonportError `storage_readonly`, `storage_full`, `storage_failed`, or `bucket_unusable` for a file that is not ours */
@@ -76,6 +80,7 @@ export class SqliteBucket implements Bucket {
     await this.#reader.stop();
     // Last, and alone on the file: its close then moves the whole WAL into the file and removes it.
     await this.#writer.stop();
+    this.marks.release();
   }
 
   stats(): SqliteBucketStats {

@@ -25,6 +25,8 @@ export interface NodeRecord {
   /** Identity of its journal. */
   readonly journal: string;
   readonly ttlMs: number;
+  /** Of its process, where whoever shares the bucket can ask whether that has ended. */
+  readonly mark?: string;
   /** What it serves of each app; absent of nodes of an older version. */
   readonly releases?: readonly ServedApp[];
 }

@@ -4,12 +4,12 @@
  *
  * It promises that a session which is replaced is over first. A record that names this node's own journal is an earlier
  * session of this very data folder: whoever has the folder holds its lock, so the process of that session is gone, and it is
- * written over at once. One that names another journal may belong to a process that lives, elsewhere, under the same name, or
- * to a disk that was lost; nobody can tell. Its record is made `closing`, so that it cannot be renewed, and written over when
+ * written over at once; so is one whose process is known to have ended (M6). Any other may belong to a process that lives,
+ * elsewhere, under the same name, or to a disk that was lost; nobody can tell. Its record is made `closing`, so that it cannot be renewed, and written over when
  * its process has said that it has ended, or when its time is up in any case.
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
-import { type Bucket, bucketError, type Version } from "../bucket/bucket.js";
+import { type Bucket, bucketError, type ProcessMarks, type Version } from "../bucket/bucket.js";
 import { MoonportError } from "../errors.js";
 import type { Logger } from "../world/logger.js";
 import { sleep, uuidv7, type World } from "../world/world.js";
@@ -63,12 +63,12 @@ const LOOKS_PER_TTL = 10;
  * @throws MoonportError `node_replaced`, `bucket_failed`, `bucket_unusable` (a record that is none)
  */
 export async function enrol(options: EnrolmentOptions): Promise<Enrolled> {
-  const { world, self, log, signal } = options;
+  const { world, bucket, self, log, signal } = options;
   const record: NodeRecord = { ...self, session: uuidv7(world) };
   let closing: Closing | undefined;
   for (let races = 0; races < RACES_MAX && !signal.aborted; ) {
     const standing = await lookUp(options);
-    const step = nextStep(standing, record, options.isFirst, closing, world.clock.monotonicMs());
+    const step = nextStep(standing, record, options.isFirst, closing, world.clock.monotonicMs(), bucket.marks);
     switch (step.kind) {
       case "give_way":
         throw await givenWay(options, step.to, standing);
@@ -100,14 +100,16 @@ function nextStep(
   isFirst: boolean,
   closing: Closing | undefined,
   nowMs: number,
+  marks: ProcessMarks | undefined,
 ): Step {
   if (standing === undefined) return { kind: "write", over: undefined };
   const { phase, record: theirs } = standing.stored;
   const isOwn = theirs.journal === record.journal;
+  const isGone = isOwn || (theirs.mark !== undefined && marks?.hasEnded(theirs.mark) === true);
   if (phase.kind === "ended") return { kind: "write", over: standing };
   if (!isFirst && phase.kind === "closing") return { kind: "give_way", to: phase.by };
   if (!isFirst && !isOwn) return { kind: "give_way", to: theirs.session };
-  if (isOwn) return { kind: "write", over: standing };
+  if (isGone) return { kind: "write", over: standing };
   if (closing === undefined) return { kind: "close", standing };
   // Another process ends it too, or has its place already: the later one has the name.
   const isClosedHere = phase.kind === "closing" && phase.by === record.session && theirs.session === closing.session;

@@ -54,6 +54,8 @@ export class Members implements Membership {
   #byNode: ReadonlyMap<string, NodeRecord> = new Map();
   #planned: { readonly timer: Timer; readonly dueMs: number } | undefined;
   #readBegunMs = Number.NEGATIVE_INFINITY;
+  /** Something has happened that will soon be explained: until then one reading follows the other. */
+  #restlessUntilMs = Number.NEGATIVE_INFINITY;
   /** The last reading was not complete. */
   #isBlind = false;
 
@@ -62,16 +64,18 @@ export class Members implements Membership {
    * one's session is over.
    * @throws MoonportError `bad_name`, `fleet_full`, `node_replaced`, `bucket_failed`, `bucket_unusable`
    */
-  static async join(options: MembersOptions): Promise<Members> {
+  static async join({ self: given, ...others }: MembersOptions): Promise<Members> {
+    checkNodeName(given.node);
+    const mark = others.bucket.marks?.hold();
+    const options: MembersOptions = { ...others, self: { ...given, ...(mark !== undefined && { mark }) } };
     const { self, settings } = options;
-    checkNodeName(self.node);
     const sightings = new Sightings(settings.NODE_TTL_MARGIN_MS);
     // A node that starts has the time.
     const reading = await new RecordReader({ ...readerOptions(options), patienceMs: settings.NODE_TTL_MS }).fresh();
     if (reading.error !== undefined) throw unread(reading.error);
     sightings.note(reading);
-    const others = sightings.living().filter(({ node }) => node !== self.node);
-    if (others.length >= settings.NODES_MAX) throw fleetFull(others.length, settings.NODES_MAX);
+    const living = sightings.living().filter(({ node }) => node !== self.node);
+    if (living.length >= settings.NODES_MAX) throw fleetFull(living.length, settings.NODES_MAX);
     const members = new Members(
       options,
       sightings,
@@ -168,8 +172,10 @@ export class Members implements Membership {
   }
 
   lookNow(): void {
-    const stepMs = this.#options.settings.NODE_TTL_MS / STEPS_PER_TTL;
-    this.#planReading(this.#readBegunMs + stepMs);
+    const { settings, bucket } = this.#options;
+    this.#planReading(this.#readBegunMs + settings.NODE_TTL_MS / STEPS_PER_TTL);
+    // A process that dies lets go of one thing after the other.
+    if (bucket.marks !== undefined) this.#restlessUntilMs = this.#nowMs() + settings.NODE_TTL_MS / READINGS_PER_TTL;
   }
 
   /**
@@ -289,8 +295,12 @@ export class Members implements Membership {
 
   #note(reading: Reading): void {
     if (this.#stopping.signal.aborted) return;
-    const ended = this.#sightings.note(reading);
-    const { events, self } = this.#options;
+    const { events, self, bucket } = this.#options;
+    const { marks } = bucket;
+    const ended = [
+      ...this.#sightings.note(reading),
+      ...this.#sightings.noteEndedProcesses(({ mark }) => mark !== undefined && marks?.hasEnded(mark) === true),
+    ];
     this.#tellOfReading(reading);
     this.#planNext(reading);
     void this.#oldRecords.tidy(this.#sightings.all(), this.#session.key, reading);
@@ -306,9 +316,9 @@ export class Members implements Membership {
     this.#readBegunMs = begunMs;
     const provableMs = (this.#sightings.provableFromMs() ?? Number.POSITIVE_INFINITY) + 1;
     const pauseMs = NODE_TTL_MS / (error === undefined ? STEPS_PER_TTL : RETRIES_PER_TTL);
-    this.#planReading(
-      Math.max(Math.min(begunMs + NODE_TTL_MS / READINGS_PER_TTL, provableMs), this.#nowMs() + pauseMs),
-    );
+    const isRestless = this.#nowMs() < this.#restlessUntilMs;
+    const wantedMs = isRestless ? begunMs : Math.min(begunMs + NODE_TTL_MS / READINGS_PER_TTL, provableMs);
+    this.#planReading(Math.max(wantedMs, this.#nowMs() + pauseMs));
   }
 
   /** The log hears of the first failure and of the end of it. */

@@ -88,6 +88,7 @@ export function decodeRecord(key: string, bytes: Uint8Array): StoredRecord {
     version: text("version"),
     journal: text("journal"),
     ttlMs: number("ttlMs"),
+    ...(document.mark !== undefined && { mark: text("mark") }),
     ...(Array.isArray(document.releases) && { releases: document.releases.flatMap(servedIn) }),
   };
   return { record, phase: phaseOf(document.phase) ?? refuse("its phase is not known"), rid: text("rid") };

@@ -2,8 +2,8 @@
  * What this node has seen of the nodes' records, and what follows from it (M2). No I/O: readings are told to it.
  *
  * A session is over when its record says so, when another session stands in its record's place, when its record is gone, or
- * when a reading that began more than ttl + margin after the record was first seen as it is finds it still the same. Time is
- * this node's alone; while nothing can be read, nothing follows. What was over once stays over, whatever is seen later.
+ * when a reading that began more than ttl + margin after the record was first seen as it is finds it still the same; or when
+ * its process is known to have ended (M6). Time is this node's alone; while nothing can be read, nothing follows. What was over once stays over, whatever is seen later.
  */
 import type { Version } from "../bucket/bucket.js";
 import type { NodeRecord, SessionStanding } from "./contract.js";
@@ -69,6 +69,16 @@ export class Sightings {
     for (const [key, { stored, version, seenMs }] of reading.found) {
       if (this.#byKey.has(key)) continue;
       this.#byKey.set(key, { key, stored, version, firstSeenMs: seenMs, isOver: this.#isOver(stored) });
+    }
+    return ended;
+  }
+
+  /** @returns as {@link note}, of those whose process has ended */
+  noteEndedProcesses(hasEnded: (record: NodeRecord) => boolean): readonly NodeRecord[] {
+    const ended: NodeRecord[] = [];
+    for (const sighting of [...this.#byKey.values()]) {
+      if (sighting.isOver || !hasEnded(sighting.stored.record)) continue;
+      this.#replace(sighting, { ...sighting, isOver: true }, ended);
     }
     return ended;
   }

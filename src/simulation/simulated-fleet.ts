@@ -20,6 +20,7 @@ import type { Sink, SubscribeRequest, Subscription, ViewRequest } from "../realt
 import { resolveSettings, type Settings } from "../settings/settings.js";
 import { SeededRandom } from "../testing/seeded-random.js";
 import { type LatencyMs, SimulatedNetwork } from "../testing/simulated-network.js";
+import { VirtualMarks } from "../testing/virtual-marks.js";
 import { VirtualTime } from "../testing/virtual-time.js";
 import { VirtualWorld } from "../testing/virtual-world.js";
 import type { NativeClasses } from "../units/native.js";
@@ -76,6 +77,7 @@ export class SimulatedFleet {
   readonly settings: Settings;
   readonly nodes = new Map<string, SimulatedNode>();
   readonly options: SimulatedFleetOptions;
+  readonly marks = new VirtualMarks();
   readonly #root: string;
 
   constructor(options: SimulatedFleetOptions) {
@@ -321,8 +323,10 @@ export class SimulatedNode {
       root: path.join(os.tmpdir(), "moonport-no-folder"),
       seed: this.#drawSeed(),
     });
+    const { atomicBucket = false } = options;
     return new MemoryBucket(outside, {
-      atomic: options.atomicBucket ?? false,
+      atomic: atomicBucket,
+      ...(atomicBucket && { marks: this.#fleet.marks.of(this.#world) }),
       contents,
       timeoutMs: BUCKET_TIMEOUT_MS,
       latencyMs: (_, { random }) => min + (max - min) * random.fraction(),

@@ -14,7 +14,7 @@ export function bucketOf(world: VirtualWorld, bucket: Bucket): Bucket {
       if (world.revoked) await new Promise(() => {});
     }
   };
-  const { bulk } = bucket;
+  const { bulk, marks } = bucket;
   return {
     name: bucket.name,
     atomic: bucket.atomic,
@@ -22,6 +22,7 @@ export function bucketOf(world: VirtualWorld, bucket: Bucket): Bucket {
       get: (keys) => arriving(bulk.get(keys)),
       write: (batches) => arriving(bulk.write(batches)),
     },
+    marks,
     start: async () => {},
     stop: async () => {},
     get: (key) => arriving(bucket.get(key)),

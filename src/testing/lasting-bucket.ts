@@ -7,6 +7,7 @@ export function lastingBucket(bucket: Bucket): Bucket {
     name: bucket.name,
     atomic: bucket.atomic,
     bulk: bucket.bulk,
+    marks: bucket.marks,
     ...(bucket.hintFor !== undefined && { hintFor: (check) => bucket.hintFor?.(check) }),
     start: async () => {},
     stop: async () => {},

@@ -89,6 +89,8 @@ export class RealFolder implements Folder {
     const database = this.openDatabase(relative);
     try {
       database.pragma("busy_timeout = 0");
+      // Nothing is ever written: no journal's file stays behind a process that was killed.
+      database.pragma("journal_mode = MEMORY");
       database.pragma("locking_mode = EXCLUSIVE");
       database.exec("BEGIN EXCLUSIVE");
     } catch (cause) {

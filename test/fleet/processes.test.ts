@@ -27,7 +27,9 @@ async function standings(options: CliOptions, ...words: string[]): Promise<(read
 describe("moonport dev --nodes 3", () => {
   it("keeps every acknowledged write when an object's owner is killed, goes on, and ends with 0", async () => {
     const options = { cwd: ledgerApp() };
-    const dev = new RunningCli(options, "dev", "--nodes", "3", "--port", "0", "--json", ...HURRIED);
+    // Nobody here waits for a session to run out.
+    const patient = ["--set", "NODE_TTL_MS=60000"];
+    const dev = new RunningCli(options, "dev", "--nodes", "3", "--port", "0", "--json", ...HURRIED, ...patient);
     const nodes = await nodesOf(dev);
     expect(await standings(options)).toEqual(NAMES.map((name) => [name, "live"]));
     const { killed, left } = await killOwnerUnderWrites(nodes);

@@ -7,6 +7,7 @@ import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { MemoryContents } from "../../src/bucket/memory-contents.js";
 import type { NodeRecord } from "../../src/membership/contract.js";
 import { Members, type MembersSettings } from "../../src/membership/members.js";
+import { VirtualMarks } from "../../src/testing/virtual-marks.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 
@@ -30,11 +31,14 @@ export class Fleet {
   readonly time = new VirtualTime();
   readonly contents = new MemoryContents();
   readonly processes: Process[] = [];
+  /** Where all processes run on one machine. */
+  readonly marks: VirtualMarks | undefined;
   /** Sessions that somebody called dead. */
   readonly dead = new Set<string>();
   #nextSeed: number;
 
-  constructor(seed = 1) {
+  constructor(seed = 1, { isOneMachine = false }: { readonly isOneMachine?: boolean } = {}) {
+    this.marks = isOneMachine ? new VirtualMarks() : undefined;
     this.#nextSeed = seed * 1_000;
   }
 
@@ -116,6 +120,7 @@ export class Process {
     this.world = fleet.world(monotonicRate);
     this.bucket = new MemoryBucket(fleet.world(), {
       contents: fleet.contents,
+      ...(fleet.marks && { marks: fleet.marks.of(this.world) }),
       timeoutMs: 10_000,
       latencyMs: (operation, { random }) => {
         const planned = operation === "write" ? this.writeLatenciesMs.shift() : undefined;
@@ -210,6 +215,7 @@ function seenBy(world: VirtualWorld, bucket: MemoryBucket): Bucket {
   return {
     name: bucket.name,
     atomic: bucket.atomic,
+    marks: bucket.marks,
     start: async () => {},
     stop: async () => {},
     get: (key) => arriving(bucket.get(key)),

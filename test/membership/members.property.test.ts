@@ -70,6 +70,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
 
 interface Life {
   readonly seed: number;
+  readonly isOneMachine: boolean;
   readonly rates: readonly number[];
   readonly events: readonly { readonly afterMs: number; readonly event: Event }[];
 }
@@ -81,6 +82,7 @@ const rate = fc.oneof(
 
 const life: fc.Arbitrary<Life> = fc.record({
   seed: fc.nat(1_000_000),
+  isOneMachine: fc.boolean(),
   rates: fc.array(rate, { minLength: NODES, maxLength: NODES }),
   events: fc.array(fc.record({ afterMs: duration, event }), { maxLength: 25 }),
 });
@@ -92,8 +94,8 @@ class LivedFleet {
   readonly #rates: readonly number[];
   #disks = 0;
 
-  constructor({ seed, rates }: Life) {
-    this.fleet = new Fleet(seed);
+  constructor({ seed, rates, isOneMachine }: Life) {
+    this.fleet = new Fleet(seed, { isOneMachine });
     this.#rates = rates;
     for (let index = 0; index < NODES; index++) this.#launch(index, `node-${index}`);
   }

@@ -11,8 +11,15 @@ const STEP = 250;
 
 const names = (process: Process): string[] => process.members?.members().map(({ node }) => node) ?? [];
 
-async function fleetOf(...nodes: string[]): Promise<[Fleet, Process, Process, Process]> {
-  const fleet = new Fleet();
+function fleetOf(...nodes: string[]): Promise<[Fleet, Process, Process, Process]> {
+  return started(new Fleet(), nodes);
+}
+
+function fleetOnOneMachine(...nodes: string[]): Promise<[Fleet, Process, Process, Process]> {
+  return started(new Fleet(1, { isOneMachine: true }), nodes);
+}
+
+async function started(fleet: Fleet, nodes: readonly string[]): Promise<[Fleet, Process, Process, Process]> {
   const processes: Process[] = [];
   for (const name of nodes) processes.push(await fleet.start({ name }));
   await fleet.time.advance(2 * POLL);
@@ -88,6 +95,62 @@ describe("what clients may know", () => {
     await fleet.start({ name: "b" });
     await fleet.time.advance(POLL + STEP);
     expect(seen()?.[1]).toEqual(["b", "live"]);
+    await fleet.stop();
+  });
+});
+
+describe("a node that dies beside the others on one machine", () => {
+  it("is found at their next reading, which a broken link brings on", async () => {
+    const [fleet, a, b, c] = await fleetOnOneMachine("a", "b", "c");
+    b.kill();
+    a.members?.lookNow();
+    await fleet.time.advance(STEP);
+    expect(a.toldOf("ended").map(({ session }) => session)).toEqual([b.session]);
+    expect(names(a)).toEqual(["a", "c"]);
+    await fleet.time.advance(POLL + STEP);
+    expect(c.toldOf("ended").map(({ session }) => session)).toEqual([b.session]);
+    await fleet.stop();
+  });
+
+  it("is found though it breaks its links a while before it lets go of its mark", async () => {
+    const [fleet, a, b] = await fleetOnOneMachine("a", "b");
+    a.members?.lookNow();
+    await fleet.time.advance(STEP);
+    expect(names(a)).toEqual(["a", "b"]);
+    b.kill();
+    await fleet.time.advance(STEP);
+    expect(names(a)).toEqual(["a"]);
+    await fleet.stop();
+  });
+
+  it("is not found as long as it is only stopped", async () => {
+    const [fleet, a, b] = await fleetOnOneMachine("a", "b");
+    b.stopProcess();
+    a.members?.lookNow();
+    await fleet.time.advance(TTL - POLL - STEP);
+    expect(names(a)).toEqual(["a", "b"]);
+    b.continueProcess();
+    await fleet.stop();
+  });
+
+  it("and comes back without its disk, as another of its name, does not wait", async () => {
+    const [fleet, a, b] = await fleetOnOneMachine("a", "b");
+    b.kill();
+    const startedMs = fleet.time.nowMs;
+    const again = await fleet.start({ name: "b", journal: "another" });
+    expect(fleet.time.nowMs - startedMs).toBeLessThan(STEP);
+    await fleet.time.advance(POLL + STEP);
+    expect(a.members?.member("b")).toEqual(again.members?.self);
+    await fleet.stop();
+  });
+
+  it("while another lives under its name: that one waits as everywhere", async () => {
+    const [fleet, , b] = await fleetOnOneMachine("a", "b");
+    b.stopProcess();
+    const startedMs = fleet.time.nowMs;
+    await fleet.start({ name: "b", journal: "another" });
+    expect(fleet.time.nowMs - startedMs).toBeGreaterThan(TTL + MARGIN);
+    b.continueProcess();
     await fleet.stop();
   });
 });
