@@ -15,8 +15,12 @@ const HOLDER = `
 const from = (file) => import(process.argv[1] + "/dist/src/" + file);
 const [{ LockedMarks }, { RealFolder }, { realWorld }, { silentLogger }] = await Promise.all(
   ["bucket/process-marks.js", "world/real-folder.js", "world/real-world.js", "world/logger.js"].map(from));
-const marks = new LockedMarks(realWorld(process.argv[2], silentLogger), new RealFolder(process.argv[2]));
-console.log(marks.hold());
+const newMarks = () => new LockedMarks(realWorld(process.argv[2], silentLogger), new RealFolder(process.argv[2]));
+const marks = newMarks();
+const mark = marks.hold();
+// Closing a file lets go of all locks that its process has on it, if nobody takes care of that.
+newMarks().hasEnded(mark);
+console.log(mark);
 process.stdin.on("data", () => marks.release()).on("end", () => process.exit());
 `;
 
