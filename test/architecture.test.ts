@@ -21,6 +21,7 @@ const LAYERS: readonly (readonly string[])[] = [
     "check-options",
     "plain-copy",
     "item-queue",
+    "recent-map",
     "typed-methods",
     "durations",
     "world",

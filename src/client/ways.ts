@@ -10,12 +10,12 @@
  */
 import type { MoonportError } from "../errors.js";
 import type { ServingNode } from "../node-api.js";
+import { RecentMap } from "../recent-map.js";
 import { backoffMs } from "../world/backoff.js";
 import { socketUrlOf } from "./addresses.js";
 import { Lane, type Wire } from "./lane.js";
 import type { Link, LinkListener } from "./link.js";
 import type { ClientOptions } from "./options.js";
-import { Places } from "./places.js";
 import type { ClientPlatform } from "./platform.js";
 
 /** What becomes of it, as the calls hear it. */
@@ -52,19 +52,20 @@ const FAILED_MAX = 64;
 
 export class Ways<Call> {
   readonly #parts: WayParts<Call>;
-  readonly #places: Places;
+  /** Where objects live, as far as answers have told: a guess, which costs a detour when it is wrong and nothing else. */
+  readonly #places: RecentMap<string, string>;
   /** By the socket's address. */
   readonly #ways = new Map<string, Way<Call>>();
-  readonly #failed = new Map<string, Failed>();
+  readonly #failed = new RecentMap<string, Failed>(FAILED_MAX);
 
   constructor(parts: WayParts<Call>) {
     this.#parts = parts;
-    this.#places = new Places(parts.options.placesMax);
+    this.#places = new RecentMap(parts.options.placesMax);
   }
 
   /** The lane to the object's owner, where there is one that is up. */
   of(object: string): Lane<Call> | undefined {
-    const url = this.#places.of(object);
+    const url = this.#places.get(object);
     const way = url === undefined ? undefined : this.#ways.get(url);
     if (way === undefined || !way.lane.wire.isUp) return undefined;
     way.usedMs = this.#nowMs();
@@ -77,14 +78,14 @@ export class Ways<Call> {
     if (way !== undefined) this.#failed.delete(way.url);
     if (node === undefined && way !== undefined) return;
     const url = node?.url === undefined ? undefined : socketUrlOf(node.url);
-    if (url === undefined || url === this.#parts.connectedTo()) return this.#places.forget(object);
-    this.#places.learn(object, url);
+    if (url === undefined || url === this.#parts.connectedTo()) return this.#places.delete(object);
+    this.#places.set(object, url);
     this.#open(url, node?.url ?? url);
   }
 
   /** What the node on this lane said makes it no place to ask for the object. */
   refused(object: string, { code }: MoonportError): void {
-    if (code === "moved" || code === "outcome_unknown" || code.startsWith("node_")) this.#places.forget(object);
+    if (code === "moved" || code === "outcome_unknown" || code.startsWith("node_")) this.#places.delete(object);
   }
 
   stop(): void {
@@ -94,7 +95,7 @@ export class Ways<Call> {
 
   #open(url: string, address: string): void {
     const { options, makeLink, wireOf, listener } = this.#parts;
-    if (this.#ways.has(url) || this.#nowMs() < (this.#failed.get(url)?.untilMs ?? 0)) return;
+    if (this.#ways.has(url) || this.#nowMs() < (this.#failed.peek(url)?.untilMs ?? 0)) return;
     if (this.#ways.size >= options.nodeSocketsMax && !this.#makeRoom()) return;
     const link = makeLink(address, {
       changed: () => {},
@@ -130,13 +131,9 @@ export class Ways<Call> {
     if (this.#ways.get(way.url) !== way) return;
     this.#ways.delete(way.url);
     const { options, platform } = this.#parts;
-    const times = (this.#failed.get(way.url)?.times ?? 0) + 1;
+    const times = (this.#failed.peek(way.url)?.times ?? 0) + 1;
     const pauseMs = backoffMs(times, options.reconnectDelayMs, options.reconnectDelayMaxMs, platform.random.fraction());
-    this.#failed.delete(way.url);
     this.#failed.set(way.url, { times, untilMs: this.#nowMs() + pauseMs });
-    if (this.#failed.size <= FAILED_MAX) return;
-    const [first] = this.#failed.keys();
-    if (first !== undefined) this.#failed.delete(first);
   }
 
   #wayOf(lane: Lane<Call>): Way<Call> | undefined {

@@ -15,6 +15,7 @@ import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations, ObligingWrites, OwedMark } from "../object/obligations.js";
 import type { WakeTeller, Woken } from "../object/work.js";
+import { RecentMap } from "../recent-map.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { backoffMs } from "../world/backoff.js";
 import { type Deferred, deferred } from "../world/deferred.js";
@@ -78,7 +79,7 @@ export class OwedKeeper implements Obligations, RowDebts {
   /** Objects of which the bucket is about to name more: what they owe by then they will be known to owe only after it. */
   readonly #named = new Set<string>();
   /** In order of last use. */
-  readonly #registered = new Map<string, Registered>();
+  readonly #registered = new RecentMap<string, Registered>(REGISTERED_MAX);
   /** How many wakes of an object are being answered. */
   readonly #waking = new Map<string, number>();
   #idle: Deferred<void> | undefined;
@@ -223,7 +224,7 @@ export class OwedKeeper implements Obligations, RowDebts {
 
   #mustTell({ id }: ObjectIdentity, epoch: number, { nextDueMs }: OwedMark): boolean {
     if (nextDueMs === undefined) return false;
-    const registered = this.#registered.get(id);
+    const registered = this.#registered.peek(id);
     return registered === undefined || registered.epoch !== epoch || nextDueMs < registered.atMs;
   }
 
@@ -265,11 +266,7 @@ export class OwedKeeper implements Obligations, RowDebts {
   #note(id: string, { epoch, atMs }: Registered): void {
     // Being woken meanwhile, it may have been told something else.
     if (this.#waking.has(id)) return;
-    this.#registered.delete(id);
     this.#registered.set(id, { epoch, atMs });
-    if (this.#registered.size <= REGISTERED_MAX) return;
-    const [oldest] = this.#registered.keys();
-    if (oldest !== undefined) this.#registered.delete(oldest);
   }
 
   #send(owed: Owed): void {

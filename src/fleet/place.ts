@@ -4,6 +4,7 @@
  */
 import type { ObjectIdentity } from "../identity.js";
 import { partitionOf } from "../identity.js";
+import { RecentMap } from "../recent-map.js";
 
 /** Nodes that a call may be sent on to, one after the other. */
 export const HOPS_MAX = 2;
@@ -19,7 +20,7 @@ export interface PlaceParts {
 
 export class Places {
   readonly #parts: PlaceParts;
-  readonly #learned = new Map<string, string>();
+  readonly #learned = new RecentMap<string, string>(LEARNED_MAX);
 
   constructor(parts: PlaceParts) {
     this.#parts = parts;
@@ -37,12 +38,8 @@ export class Places {
   }
 
   learn(object: ObjectIdentity, node: string): void {
-    this.#learned.delete(object.id);
-    if (node === this.#parts.self) return;
-    this.#learned.set(object.id, node);
-    if (this.#learned.size <= LEARNED_MAX) return;
-    const [oldest] = this.#learned.keys();
-    if (oldest !== undefined) this.#learned.delete(oldest);
+    if (node === this.#parts.self) this.forget(object);
+    else this.#learned.set(object.id, node);
   }
 
   forget(object: ObjectIdentity): void {
@@ -51,6 +48,6 @@ export class Places {
 
   /** Whoever asks for it does not have it: sent back there, it would be claimed by the node that has just given it away. */
   isNotAt(object: ObjectIdentity, node: string): void {
-    if (this.#learned.get(object.id) === node) this.forget(object);
+    if (this.#learned.peek(object.id) === node) this.forget(object);
   }
 }

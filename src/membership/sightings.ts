@@ -6,6 +6,7 @@
  * its process is known to have ended (M6). Time is this node's alone; while nothing can be read, nothing follows. What was over once stays over, whatever is seen later.
  */
 import type { Version } from "../bucket/bucket.js";
+import { RecentMap } from "../recent-map.js";
 import type { NodeRecord, SessionStanding } from "./contract.js";
 import type { StoredRecord } from "./node-record.js";
 import type { Reading } from "./reading.js";
@@ -25,8 +26,7 @@ const ENDED_MAX = 1_024;
 export class Sightings {
   readonly #marginMs: number;
   readonly #byKey = new Map<string, Sighting>();
-  /** In order of their end, for forgetting. */
-  readonly #ended = new Set<string>();
+  readonly #ended = new RecentMap<string, true>(ENDED_MAX);
 
   constructor(marginMs: number) {
     this.#marginMs = marginMs;
@@ -42,7 +42,7 @@ export class Sightings {
   }
 
   known(session: string): SessionStanding | undefined {
-    if (this.#ended.has(session)) return "dead";
+    if (this.#ended.peek(session)) return "dead";
     for (const { stored, isOver } of this.#byKey.values()) {
       if (stored.record.session === session) return isOver ? "dead" : "live";
     }
@@ -51,12 +51,7 @@ export class Sightings {
 
   /** A session that is over by what is known elsewhere: of this node, or named by no record. */
   noteEnded(session: string): void {
-    this.#ended.delete(session);
-    this.#ended.add(session);
-    for (const oldest of this.#ended) {
-      if (this.#ended.size <= ENDED_MAX) return;
-      this.#ended.delete(oldest);
-    }
+    this.#ended.set(session, true);
   }
 
   /** @returns records of the sessions that were seen alive and are over */
@@ -120,7 +115,7 @@ export class Sightings {
 
   /** A renewal that lands after the session's end, as one on the way might, revives nothing. */
   #isOver({ record, phase }: StoredRecord): boolean {
-    return phase.kind === "ended" || phase.kind === "removed" || this.#ended.has(record.session);
+    return phase.kind === "ended" || phase.kind === "removed" || this.#ended.peek(record.session) === true;
   }
 }
 

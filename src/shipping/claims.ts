@@ -12,6 +12,7 @@ import { answersNeeded } from "../cluster/quorum.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { ClaimReason } from "../metrics/fleet-counters.js";
+import { RecentMap } from "../recent-map.js";
 import type { Settings } from "../settings/settings.js";
 import { deferred } from "../world/deferred.js";
 import { faultPoint } from "../world/fault-point.js";
@@ -121,7 +122,7 @@ export class Claims {
   readonly #claiming = new Map<string, Promise<Claim>>();
   /** Objects that are claimed together, each with the end of that. */
   readonly #inBulk = new Map<string, Promise<void>>();
-  readonly #peeked = new Map<string, StandingRecord>();
+  readonly #peeked: RecentMap<string, StandingRecord>;
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
 
@@ -137,6 +138,7 @@ export class Claims {
     this.#bucket = bucket;
     this.#fleet = fleet;
     this.#settings = settings;
+    this.#peeked = new RecentMap(PEEKED_MAX + settings.TAKEOVER_BATCH);
     this.#lost = lost;
     this.#claimed = claimed;
   }
@@ -300,12 +302,7 @@ export class Claims {
     if (known !== undefined) return known.manifest;
     const found = await this.#read(object);
     if (found === undefined) return undefined;
-    this.#peeked.delete(object.id);
     this.#peeked.set(object.id, found);
-    for (const [oldest] of this.#peeked) {
-      if (this.#peeked.size <= PEEKED_MAX + this.#settings.TAKEOVER_BATCH) break;
-      this.#peeked.delete(oldest);
-    }
     return found.manifest;
   }
 
@@ -558,7 +555,7 @@ export class Claims {
    * this session would be adopted without any, so only a fresh reading may.
    */
   #takePeeked(object: ObjectIdentity): StandingRecord | undefined {
-    const peeked = this.#peeked.get(object.id);
+    const peeked = this.#peeked.peek(object.id);
     this.#peeked.delete(object.id);
     return peeked?.manifest.owner === this.#fleet.session ? undefined : peeked;
   }

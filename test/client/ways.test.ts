@@ -4,7 +4,6 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { CallOrder } from "../../src/client/call-order.js";
 import type { MoonportClient } from "../../src/client/client.js";
 import { Lane } from "../../src/client/lane.js";
-import { Places } from "../../src/client/places.js";
 import { type ErrorCode, MoonportError } from "../../src/errors.js";
 import { problemOf } from "../../src/wire/problem.js";
 import { type FrameOf, type ScriptedConnection, ScriptedNode } from "./support/scripted-node.js";
@@ -238,17 +237,6 @@ describe("a client that may learn nodes", () => {
     await expect(large).rejects.toMatchObject({ code: "too_large" });
     await answer("a.test");
     expect(await small).toBe(1);
-  });
-});
-
-describe("what is remembered of places", () => {
-  it("is bounded, the longest unused forgotten first", () => {
-    const places = new Places(2);
-    places.learn("a", "1");
-    places.learn("b", "2");
-    places.of("a");
-    places.learn("c", "3");
-    expect([places.of("a"), places.of("b"), places.of("c"), places.size]).toEqual(["1", undefined, "3", 2]);
   });
 });
 
