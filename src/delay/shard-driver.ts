@@ -61,9 +61,18 @@ const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 5_000;
 /** So long after one look at the tables the next one comes: what falls due in between is found together. */
 const LOOK_PAUSE_MS = 5;
+/** As many DELAY_GATHER_MS what is said of objects that were woken waits at most. */
+const WAKES_GATHERED = 5;
 /** How long an argument list that nobody refers to stays in the bucket: somebody may be about to. */
 const UNUSED_KEPT_MS = 3_600_000;
 const TIDY_MS = 600_000;
+
+/** What became of something that was taken up, and by when it is to be written down. */
+interface Outcome {
+  readonly key: string;
+  readonly entry: Entry;
+  readonly noteByMs: number;
+}
 
 export class ShardDriver {
   readonly shard: number;
@@ -73,10 +82,10 @@ export class ShardDriver {
   /** What a look at the tables found due, and is not taken up yet: they are asked again when both are empty. */
   #wakes: DueWake[] = [];
   #commands: string[] = [];
-  #outcomes: { readonly key: string; readonly entry: Entry }[] = [];
+  #outcomes: Outcome[] = [];
   readonly #rounds = new OneAtATime(() => this.#round());
   readonly #flushing = new OneAtATime(() => this.#flush());
-  #gathering: Timer | undefined;
+  #gathering: { readonly timer: Timer; readonly untilMs: number } | undefined;
   #isTakingUp = false;
   #hasResumed = false;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -104,7 +113,7 @@ export class ShardDriver {
     this.#timer?.cancel();
     this.#tidyTimer?.cancel();
     this.#idle ??= deferred();
-    this.#gather();
+    if (this.#outcomes.length > 0) this.#flushing.begin();
     this.#settled();
     await this.#idle.promise;
   }
@@ -114,7 +123,7 @@ export class ShardDriver {
     this.#state = "over";
     this.#timer?.cancel();
     this.#tidyTimer?.cancel();
-    this.#gathering?.cancel();
+    this.#stopGathering();
     this.#outcomes = [];
     this.#settled();
   }
@@ -217,17 +226,37 @@ export class ShardDriver {
     void trying.then((entry) => {
       this.#parts.slots.give(1);
       if (this.#state === "over") return;
-      this.#outcomes.push({ key, entry });
-      this.#gather();
+      const outcome = { key, entry, noteByMs: this.#noteByMs(entry) };
+      this.#outcomes.push(outcome);
+      this.#gather(outcome);
     });
   }
 
-  #gather(): void {
+  /** Nobody waits for the word that an object was woken, until it is due again. */
+  #noteByMs(entry: Entry): number {
     const { settings, world } = this.#parts;
-    const isEnough = this.#outcomes.length >= settings.DELAY_BATCH_MAX || this.#state !== "driving";
-    if (!isEnough) {
-      this.#gathering ??= world.timers.after(settings.DELAY_GATHER_MS, () => this.#flushing.begin());
-    } else this.#flushing.begin();
+    const { DELAY_GATHER_MS } = settings;
+    const nowMs = world.clock.monotonicMs();
+    if (entry.kind !== "wake") return nowMs + DELAY_GATHER_MS;
+    const dueInMs = entry.atMs === null ? Number.POSITIVE_INFINITY : entry.atMs - world.clock.wallMs();
+    return nowMs + Math.min(WAKES_GATHERED * DELAY_GATHER_MS, Math.max(0, dueInMs));
+  }
+
+  #gather({ noteByMs }: Outcome): void {
+    const { settings, world } = this.#parts;
+    const waitMs = noteByMs - world.clock.monotonicMs();
+    if (this.#outcomes.length >= settings.DELAY_BATCH_MAX || this.#state !== "driving" || waitMs <= 0) {
+      this.#flushing.begin();
+    } else if (this.#gathering === undefined || this.#gathering.untilMs > noteByMs) {
+      this.#stopGathering();
+      const timer = world.timers.after(waitMs, () => this.#flushing.begin());
+      this.#gathering = { timer, untilMs: noteByMs };
+    }
+  }
+
+  #stopGathering(): void {
+    this.#gathering?.timer.cancel();
+    this.#gathering = undefined;
   }
 
   /** Never rejects: what goes wrong is the outcome. */
@@ -295,8 +324,7 @@ export class ShardDriver {
   /** Outcomes that come while one batch is being written are gathered for the next. */
   async #flush(): Promise<void> {
     const { world, settings } = this.#parts;
-    this.#gathering?.cancel();
-    this.#gathering = undefined;
+    this.#stopGathering();
     const batch = this.#outcomes.slice(0, settings.DELAY_BATCH_MAX);
     for (let failures = 0; batch.length > 0 && this.#state !== "over"; ) {
       try {
@@ -310,7 +338,7 @@ export class ShardDriver {
         await sleep(world, this.#pauseMs(++failures));
       }
     }
-    if (this.#outcomes.length > 0) this.#gather();
+    for (const outcome of this.#outcomes) this.#gather(outcome);
     this.#settled();
     this.poke();
   }

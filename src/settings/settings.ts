@@ -298,7 +298,7 @@ export const SETTINGS = {
     20,
     0,
     1_000,
-    "How long a shard gathers outcomes, so that one write notes many. Until then nothing that is done is done again; after a crash an object is woken once more in vain.",
+    "How long a shard gathers outcomes, so that one write notes many; five times as long that objects were woken for timers, unless one of them is due again before. Until then nothing that is done is done again; after a crash an object is woken once more in vain.",
   ),
   DELAY_WAIT_MAX_MS: wait(
     10_000,

@@ -24,6 +24,18 @@ it("a timer runs its method once, when it is due, and its object knows its key",
   expect(virtual.time.pendingTimers).toBe(0);
 });
 
+it("the next timer of an object is on time though what became of the one before is still gathered", async () => {
+  const virtual = await start({ DELAY_GATHER_MS: 1_000 });
+  await virtual.call("Alarm/a", "set", 2, "first");
+  await virtual.call("Alarm/a", "set", 2.05, "second");
+  await virtual.call("Alarm/a", "set", 2.5, "third");
+  await virtual.time.advance(2_100);
+  expect(await virtual.call("Alarm/a", "rang")).toEqual(["first of a by timer", "second of a by timer"]);
+  await virtual.time.advance(450);
+  expect(((await virtual.call("Alarm/a", "rang")) as string[]).length).toBe(3);
+  await virtual.stop();
+});
+
 it.each([25, 50, 400])("a delay of %i days is kept, in an object that sleeps", async (days) => {
   const virtual = await start(LONG_WAITS);
   await virtual.call("Alarm/a", "set", days * 86_400, "far");
