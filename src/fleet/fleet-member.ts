@@ -12,7 +12,7 @@ import { MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { EntryRange, HeldEntries, JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
-import type { Network, Peers } from "../links/contract.js";
+import type { Network, PeerAddress, Peers } from "../links/contract.js";
 import type { ProtocolRange } from "../links/handshake.js";
 import { Links } from "../links/links.js";
 import type { NodeRecord, SeenNode, SessionStanding } from "../membership/contract.js";
@@ -220,6 +220,13 @@ export class FleetMember implements JoinedFleet {
 
   member(node: string): NodeRecord | undefined {
     return this.#members.member(node);
+  }
+
+  /** Where links reach a node. @throws MoonportError `node_unreachable` for one that is no member */
+  peer(node: string): PeerAddress {
+    const address = this.member(node)?.address;
+    if (address === undefined) throw MoonportError.of("node_unreachable", `${node} is no member of the fleet now`);
+    return { node, address };
   }
 
   get self(): NodeRecord {

@@ -1,0 +1,145 @@
+/**
+ * Calls of a fleet's node: here while the object is here, else wherever it lives, or from a copy where the caller asked for that.
+ *
+ * A call to an object of this node's own costs what it costs on a node that is alone, and no promise more but the one that would
+ * have it go elsewhere when the object has.
+ */
+import { asMoonportError, type MoonportError } from "../errors.js";
+import type { Asker } from "../links/contract.js";
+import type { MoonportNode } from "../node.js";
+import type { CallReply, CallRequest } from "../node-api.js";
+import type { InnerCall } from "../object/inner-call.js";
+import type { Position } from "../object/replica-copy.js";
+import type { DeferredOutcome } from "../object/work.js";
+import type { Settings } from "../settings/settings.js";
+import type { PlainValue } from "../values.js";
+import type { World } from "../world/world.js";
+import type { FleetMember } from "./fleet-member.js";
+import { encoded, type Operation } from "./operation.js";
+import { isHarmless, type Routing } from "./routing.js";
+
+export interface FleetCallsParts {
+  readonly node: MoonportNode;
+  readonly fleet: FleetMember;
+  readonly routing: Routing;
+  readonly world: World;
+  readonly settings: Pick<Settings, "CALL_TIMEOUT_MS">;
+}
+
+const NO_CHAIN: readonly string[] = [];
+
+export class FleetCalls {
+  readonly #parts: FleetCallsParts;
+  readonly #node: MoonportNode;
+
+  constructor(parts: FleetCallsParts) {
+    this.#parts = parts;
+    this.#node = parts.node;
+  }
+
+  call(request: CallRequest): Promise<CallReply> {
+    return request.consistency === "replica" ? this.#callNearby(request) : this.#call(request, NO_CHAIN);
+  }
+
+  /** Of an object of this node to another, wherever that lives. */
+  async fromObject({ expiresMs, chain, ...call }: InnerCall): Promise<PlainValue> {
+    const timeoutMs = Math.max(0, expiresMs - this.#nowMs());
+    return (await this.#call({ ...call, timeoutMs }, chain)).value;
+  }
+
+  /** Of a unit: what runs elsewhere is durable when its outcome is known. */
+  async deferred(request: CallRequest): Promise<DeferredOutcome> {
+    if (this.#node.holds(request.object)) return this.#node.callDeferred(request);
+    const settled = Promise.resolve();
+    try {
+      const { value } = await this.call(request);
+      return { result: { kind: "returned", value }, settled };
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      if (error.code === "outcome_unknown") return { result: { kind: "failed", error }, settled: rejected(error) };
+      return { result: { kind: "failed", error }, settled };
+    }
+  }
+
+  #call(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
+    // The common case first, and without a promise more: the object is this node's.
+    if (this.#node.holds(request.object)) {
+      return this.#node
+        .callInChain(request, chain)
+        .catch((error: unknown) => this.#callElsewhere(request, chain, asMoonportError(error)));
+    }
+    return this.#callElsewhere(request, chain, undefined);
+  }
+
+  #callElsewhere(
+    request: CallRequest,
+    chain: readonly string[],
+    failed: MoonportError | undefined,
+  ): Promise<CallReply> {
+    if (failed !== undefined && !isHarmless(failed)) throw failed;
+    const { object, method, args, caller, callId, timeoutMs } = request;
+    const { routing, settings } = this.#parts;
+    // What no copy may answer for being a write is refused where the class is known.
+    const mustRead = request.consistency === "replica" ? true : request.mustRead;
+    const operation: Operation = {
+      kind: "call",
+      method,
+      args: encoded([...args]),
+      caller,
+      chain,
+      ...(callId !== undefined && { callId }),
+      ...(mustRead !== undefined && { mustRead }),
+    };
+    return routing.ask({
+      object,
+      operation,
+      expiresMs: this.#nowMs() + (timeoutMs ?? settings.CALL_TIMEOUT_MS),
+      hops: 0,
+      isRepeatable: callId !== undefined || this.#node.isReading(object, method),
+      asker: askerOf(request),
+      here: () => this.#node.callInChain(request, chain),
+    });
+  }
+
+  /** Of a reading method: a copy answers that is no older than what its owner had committed when it was asked. */
+  async #callNearby(request: CallRequest): Promise<CallReply> {
+    const { object, method } = request;
+    const { routing, fleet, settings } = this.#parts;
+    const isElsewhere = routing.believed(object) !== fleet.node;
+    if (!isElsewhere || !this.#node.isReading(object, method)) return this.#call(request, NO_CHAIN);
+    const expiresMs = this.#nowMs() + (request.timeoutMs ?? settings.CALL_TIMEOUT_MS);
+    const operation: Operation = { kind: "position", journal: fleet.self.journal };
+    const asking = { ...routing.reading<Position | undefined>(object, operation, expiresMs), asker: askerOf(request) };
+    const position = await routing.ask(asking);
+    const reply = position && (await this.#node.callCopy(request, position));
+    if (position === undefined) this.#node.counters.replicaReads.owner++;
+    return reply ?? this.#call({ ...request, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, NO_CHAIN);
+  }
+
+  #nowMs(): number {
+    return this.#parts.world.clock.monotonicMs();
+  }
+}
+
+function askerOf({ waiter, signal }: CallRequest): Asker | undefined {
+  return waiter ?? (signal && listening(signal));
+}
+
+/** Listened to once, however often it is asked. */
+function listening(signal: AbortSignal): Asker {
+  let tell = (): void => {};
+  signal.addEventListener("abort", () => tell(), { once: true });
+  return {
+    isGone: () => signal.aborted,
+    whenGone: (told) => {
+      tell = told;
+      if (signal.aborted) told();
+    },
+  };
+}
+
+function rejected(error: Error): Promise<never> {
+  const promise = Promise.reject(error);
+  promise.catch(() => {});
+  return promise;
+}
