@@ -54,7 +54,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["object"],
   ["realtime", "units", "auth", "delay", "directory", "release"],
   ["node-options", "node-file", "folder-holder", "folder-bucket", "client", "testing", "metrics"],
-  ["delay-port", "server", "node"],
+  ["server", "node"],
   ["fleet"],
   ["announced-node", "simulation", "app-tests", "app-check", "verify", "embed", "moonport", "index"],
 ];

@@ -116,6 +116,18 @@ export class Catalog {
     return [...this.#apps.values()].flatMap((app) => [...app.faults.values()]);
   }
 
+  /** Before anything is served. @throws MoonportError `class_invalid` whose details list every file that did not load */
+  refuseFaults(): void {
+    const faults = this.faults();
+    if (faults.length === 0) return;
+    throw MoonportError.of("class_invalid", faults.map(({ error }) => error.message).join("\n"), {
+      hint: "moonport dev keeps serving the classes that do load",
+      details: {
+        files: faults.map(({ file, error }) => ({ file, message: error.message, line: error.details?.line })),
+      },
+    });
+  }
+
   systemClass(className: string): LuaClass | undefined {
     return this.#system.get(className);
   }

@@ -16,6 +16,12 @@ export interface OutboundOptions {
   readonly fetcher: Fetcher;
 }
 
+/** Where no host is allowed, nothing is ever fetched. */
+export const NO_OUTBOUND: OutboundOptions = {
+  allowHosts: [],
+  fetcher: { fetch: () => Promise.reject(MoonportError.of("fetch_refused", "this node reaches no network")) },
+};
+
 const ENTRY = /^(?:\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?)(?::[0-9]{1,5})?$/i;
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const HEADER_NAME = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
