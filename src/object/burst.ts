@@ -445,7 +445,7 @@ export class Burst {
   }
 
   #keepEvents(host: CallHost, seq: number): void {
-    for (const event of host.emitted) this.#events.push({ ...event, seq });
+    for (const { number, name, data, atMs } of host.emitted) this.#events.push({ number, name, data, atMs, seq });
   }
 
   #undo(work: CallWork, { undoes }: RunningCall, error: MoonportError): Outcome {

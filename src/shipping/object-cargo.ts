@@ -195,7 +195,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     const { seq, identity, kept } = this.#changes;
     const position = this.#positionAt(this.#parts.committedSeq());
     const pages = this.#readPages(this.#changes.within(position.pages));
-    const head = { ...this.#headAt(position), fromSeq: seq + 1, identityBefore: identity, isMerged: true as const };
+    const head: SegmentHead = { ...this.#headOf(seq, identity, position), isMerged: true };
     const body = encodeSegment(head, pages);
     this.#noteTaken(position);
     if (mergeIsFull(pages.size * PAGE_BYTES, settings)) this.#changes.restart(position, kept + 1);
@@ -229,12 +229,15 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return this.#fileHandle;
   }
 
-  #headAt(position: Position): Omit<SegmentHead, "fromSeq" | "identityBefore"> {
+  /** Of a segment from `seq` and its identity on to the position. */
+  #headOf(seq: number, identity: string, position: Position): SegmentHead {
     return {
       epoch: this.#parts.claim.manifest.epoch,
+      fromSeq: seq + 1,
       toSeq: position.seq,
       pageSize: PAGE_BYTES,
       finalPages: position.pages,
+      identityBefore: identity,
       identityAfter: position.identity,
       cutMs: this.#cutMs,
     };
@@ -243,7 +246,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   #segment(captured: CapturedPages): SegmentLoad {
     const { claim, images } = this.#parts;
     const position = this.#positionAt(this.#parts.committedSeq());
-    const head = { ...this.#headAt(position), fromSeq: this.#takenSeq + 1, identityBefore: this.#takenIdentity };
+    const head = this.#headOf(this.#takenSeq, this.#takenIdentity, position);
     const body = encodeSegment(head, captured.pages, (pgno) => images.get(pgno));
     images.shipped(captured.pages, captured.finalPages);
     const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };

@@ -29,10 +29,12 @@ export class ValueCache {
   }
 
   set(key: string, value: PlainValue | undefined, bytes: number): void {
-    this.delete(key);
     const size = sizeOf(key, bytes);
-    if (size > this.#bytesMax / 2) return;
-    this.#entries.set(key, { value, bytes, wasUsed: false });
+    if (size > this.#bytesMax / 2) return this.delete(key);
+    const before = this.#entries.get(key);
+    if (before !== undefined) this.#bytes -= sizeOf(key, before.bytes);
+    // In its place where it was: to take it out and put it in again would have the map made anew every other time.
+    this.#entries.set(key, { value, bytes, wasUsed: before !== undefined });
     this.#bytes += size;
     while (this.#bytes > this.#bytesMax) this.#evictOne();
   }

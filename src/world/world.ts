@@ -68,7 +68,7 @@ const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(
 export function uuidv7(world: Pick<World, "clock" | "random">): string {
   const random = world.random.bytes(10);
   const hex = (at: number): string => HEX[random[at] as number] as string;
-  const time = Math.floor(world.clock.wallMs()).toString(16).padStart(12, "0");
+  const time = timeText(Math.floor(world.clock.wallMs()));
   const version = HEX[0x70 | ((random[0] as number) & 0x0f)] as string;
   const variant = HEX[0x80 | ((random[2] as number) & 0x3f)] as string;
   return (
@@ -80,4 +80,16 @@ export function uuidv7(world: Pick<World, "clock" | "random">): string {
     hex(8) +
     hex(9)
   );
+}
+
+let lastTimeMs = -1;
+let lastTimeText = "";
+
+/** Twelve hexadecimal digits. Many ids are made in one millisecond, and a number's digits of base 16 cost as much as the rest. */
+function timeText(timeMs: number): string {
+  if (timeMs !== lastTimeMs) {
+    lastTimeText = timeMs.toString(16).padStart(12, "0");
+    lastTimeMs = timeMs;
+  }
+  return lastTimeText;
 }

@@ -9,6 +9,7 @@ import { lockPage } from "./words.js";
 export class ChangedPages {
   readonly #lockPage: number;
   readonly #pagesMax: number;
+  /** In file order, as the uncommitted ones. */
   readonly #offsets = new Map<number, number>();
   readonly #uncommitted = new Map<number, number>();
   /** Smallest size since the start: every page above it must have been written since. */
@@ -36,13 +37,13 @@ export class ChangedPages {
 
   frame(pgno: number, offset: number): void {
     if (this.#tooMany || this.#tooManyUncommitted) return;
-    this.#uncommitted.set(pgno, offset);
+    putLast(this.#uncommitted, pgno, offset);
     this.#tooManyUncommitted = this.#uncommitted.size > this.#pagesMax;
   }
 
   commit(pages: number): void {
     for (const [pgno, offset] of this.#uncommitted) {
-      if (pgno <= pages && pgno !== this.#lockPage) this.#offsets.set(pgno, offset);
+      if (pgno <= pages && pgno !== this.#lockPage) putLast(this.#offsets, pgno, offset);
     }
     this.#uncommitted.clear();
     if (pages < this.finalPages) {
@@ -58,8 +59,8 @@ export class ChangedPages {
   }
 
   /** Page number and frame offset of every last image, in file order. */
-  lastImages(): [pgno: number, offset: number][] {
-    return [...this.#offsets].sort((a, b) => a[1] - b[1]);
+  lastImages(): Iterable<readonly [pgno: number, offset: number]> {
+    return this.#offsets;
   }
 
   /** A page by which the file grew and that no commit wrote, so its content is nobody's word. */
@@ -69,4 +70,9 @@ export class ChangedPages {
     }
     return undefined;
   }
+}
+
+function putLast(places: Map<number, number>, pgno: number, offset: number): void {
+  places.delete(pgno);
+  places.set(pgno, offset);
 }

@@ -6,7 +6,7 @@
  * It tells faults apart, not forgers: checksums are fast, not cryptographic.
  */
 import type { FileHandle } from "../../world/folder.js";
-import { lockPage, wordsOf } from "./words.js";
+import { hexOf, lockPage, wordsOf } from "./words.js";
 
 const STEP_BYTES = 256 * 1024;
 const CAPACITY_MIN_PAGES = 4;
@@ -81,7 +81,7 @@ export class PageLedger {
 
   /** 16 hexadecimal digits; all zero for a database without pages. */
   identity(): string {
-    return hex(this.#a) + hex(this.#b);
+    return hexOf(this.#a) + hexOf(this.#b);
   }
 
   /** Takes over the new images and the new size; a page beyond it no longer counts, a page never given counts as absent. */
@@ -130,8 +130,4 @@ export class PageLedger {
     resized.set(this.#checksums.subarray(0, Math.min(this.#checksums.length, resized.length)));
     this.#checksums = resized;
   }
-}
-
-function hex(word: number): string {
-  return (word >>> 0).toString(16).padStart(8, "0");
 }

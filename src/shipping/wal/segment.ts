@@ -67,7 +67,7 @@ export function encodeSegment(
 ): Uint8Array {
   const fault = headFault(head);
   assert(fault === undefined, `a segment cannot be made: ${fault}`);
-  const numbers = [...images.keys()].sort((a, b) => a - b);
+  const numbers = ascending([...images.keys()]);
   const target = targetOf(HEAD_BYTES + CUT_BYTES + CRC_BYTES + numbers.length * (2 * VARINT_BYTES_MAX + head.pageSize));
   let at = putHead(target, head, numbers.length);
   let before = 0;
@@ -84,6 +84,14 @@ export function encodeSegment(
   }
   viewOf(target).setUint32(at, crc32(target.subarray(0, at)), true);
   return target.slice(0, at + CRC_BYTES);
+}
+
+/** SQLite writes the pages of one commit in their order, so mostly there is nothing to sort. */
+function ascending(numbers: number[]): number[] {
+  for (let at = 1; at < numbers.length; at++) {
+    if ((numbers[at - 1] as number) > (numbers[at] as number)) return numbers.sort((a, b) => a - b);
+  }
+  return numbers;
 }
 
 /** Where a segment is put together: in the buffer that all share, unless it is large. */

@@ -19,6 +19,14 @@ export function swapped(word: number): number {
   return (word << 24) | ((word & 0xff00) << 8) | ((word >>> 8) & 0xff00) | (word >>> 24);
 }
 
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+/** Eight hexadecimal digits. By the byte: `toString(16)` of a number this large goes through floating point. */
+export function hexOf(word: number): string {
+  const byte = (shift: number): string => HEX[(word >>> shift) & 0xff] as string;
+  return byte(24) + byte(16) + byte(8) + byte(0);
+}
+
 /** SQLite's page sizes: powers of two from 512 to 65536. */
 export function isPageSize(bytes: number): boolean {
   return bytes >= 512 && bytes <= 65_536 && (bytes & (bytes - 1)) === 0;

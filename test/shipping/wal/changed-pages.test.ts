@@ -22,7 +22,7 @@ describe("the changed pages of a stretch of WAL", () => {
       [[1, 2], 3],
       [[3, 1], 3],
     ]);
-    expect(changed.lastImages()).toEqual([
+    expect([...changed.lastImages()]).toEqual([
       [2, 1],
       [3, 2],
       [1, 3],
@@ -33,7 +33,7 @@ describe("the changed pages of a stretch of WAL", () => {
   test("do not include what was never committed", () => {
     const changed = changedBy(3, [[[1], 3]]);
     changed.frame(2, 99);
-    expect(changed.lastImages()).toEqual([[1, 0]]);
+    expect([...changed.lastImages()]).toEqual([[1, 0]]);
     expect(changed.finalPages).toBe(3);
   });
 
@@ -49,7 +49,7 @@ describe("the changed pages of a stretch of WAL", () => {
       [[1, 5], 5],
     ]);
     expect(cutAndGrown.missingPage()).toBe(4);
-    expect(cutAndGrown.lastImages().map(([pgno]) => pgno)).toEqual([1, 5]);
+    expect([...cutAndGrown.lastImages()].map(([pgno]) => pgno)).toEqual([1, 5]);
   });
 
   test("miss a page that was spilled beyond the end its transaction left", () => {
@@ -62,7 +62,7 @@ describe("the changed pages of a stretch of WAL", () => {
 
   test("never hold nor miss the lock page", () => {
     const changed = changedBy(16_384, [[[1, 16_385, 16_386], 16_386]], { pageSize: 65_536 });
-    expect(changed.lastImages().map(([pgno]) => pgno)).toEqual([1, 16_386]);
+    expect([...changed.lastImages()].map(([pgno]) => pgno)).toEqual([1, 16_386]);
     expect(changed.missingPage()).toBeUndefined();
   });
 
