@@ -16,6 +16,7 @@ import {
   mayHaveLanded,
   type Version,
   type WriteCondition,
+  type WriteOutcome,
 } from "./bucket.js";
 
 export interface ResolvableWrite {
@@ -52,11 +53,6 @@ export type ResolvedWrite =
    */
   | { readonly kind: "superseded"; readonly current: BucketObject | undefined };
 
-type TryResult =
-  | { readonly kind: "landed"; readonly version: Version }
-  | { readonly kind: "lost" }
-  | { readonly kind: "refused" | "unknown"; readonly error: unknown };
-
 /**
  * Writes until it is known what became of it.
  * @throws MoonportError `bucket_failed`: with outcome `refused` when nothing happened, with outcome `unknown` when the
@@ -90,30 +86,28 @@ export async function writeResolved(
  *   land yet, or an earlier try may: then the same write must be tried again, with `inDoubt`
  */
 export async function tryWrite(bucket: Bucket, write: ResolvableWrite, inDoubt: boolean): Promise<ResolvedWrite> {
-  const result = await tryOnce(bucket, write);
-  if (result.kind === "landed") return result;
-  if (!inDoubt && result.kind === "lost") return result;
-  if (!inDoubt && result.kind === "refused") throw result.error;
+  let cause: unknown;
+  try {
+    const outcome = await writeWithBeside(bucket, write);
+    if (outcome.kind === "landed") return { kind: "landed", version: outcome.versions.at(-1) as Version };
+    if (!inDoubt) return { kind: "lost" };
+  } catch (error) {
+    if (!inDoubt && !mayHaveLanded(error)) throw error;
+    cause = error;
+  }
   const known = await readBack(bucket, write);
   if (known) return known;
-  const cause = "error" in result ? result.error : undefined;
   throw bucketError("unknown", `it is not known whether the write of ${write.key} landed`, {
     cause,
     ...retryAfterOf(cause),
   });
 }
 
-async function tryOnce(bucket: Bucket, write: ResolvableWrite): Promise<TryResult> {
-  const { key, bytes, condition } = write;
-  const beside = write.beside ?? [];
-  try {
-    if (!bucket.atomic) await writeAhead(bucket, beside);
-    const outcome = await bucket.write([...(bucket.atomic ? beside : []), { key, bytes, condition }]);
-    if (outcome.kind === "lost") return { kind: "lost" };
-    return { kind: "landed", version: outcome.versions.at(-1) as Version };
-  } catch (error) {
-    return { kind: mayHaveLanded(error) ? "unknown" : "refused", error };
-  }
+function writeWithBeside(bucket: Bucket, write: ResolvableWrite): Promise<WriteOutcome> {
+  const { key, bytes, condition, beside = [] } = write;
+  const last = { key, bytes, condition };
+  if (bucket.atomic) return bucket.write([...beside, last]);
+  return writeAhead(bucket, beside).then(() => bucket.write([last]));
 }
 
 function retryAfterOf(error: unknown): { readonly retryAfterMs?: number } {

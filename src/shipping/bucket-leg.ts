@@ -5,7 +5,7 @@
  *
  * One load is in the air at a time. Its manifest is made once, so that every try of it carries the same random id.
  */
-import { type ResolvedWrite, tryWrite } from "../bucket/ambiguous-write.js";
+import { type ResolvableWrite, type ResolvedWrite, tryWrite } from "../bucket/ambiguous-write.js";
 import { type Bucket, mayHaveLanded } from "../bucket/bucket.js";
 import type { ReplicaSet } from "../cluster/ownership.js";
 import { MoonportError } from "../errors.js";
@@ -34,10 +34,11 @@ import type { Leg, LegResult } from "./shipper.js";
 interface Attempt {
   readonly load: ObjectLoad;
   readonly next: Manifest;
-  readonly bytes: Uint8Array;
-  readonly beside: readonly { readonly key: string; readonly bytes: Uint8Array }[];
+  readonly write: ResolvableWrite;
   inDoubt: boolean;
 }
+
+type BesideWrites = NonNullable<ResolvableWrite["beside"]>;
 
 /** Told of the record as it is written: what a quorum of journals may release depends on it (O2, O3). */
 export interface RecordWatch {
@@ -96,7 +97,13 @@ export class BucketLeg implements Leg<ObjectLoad> {
     const before = this.#before?.(load);
     if (before !== undefined) await before;
     faultPoint("leg.begins", this.#claim.object.id);
-    const result = await this.#try(attempt);
+    let result: ResolvedWrite;
+    try {
+      result = await tryWrite(this.#bucket, attempt.write, attempt.inDoubt);
+    } catch (error) {
+      attempt.inDoubt ||= mayHaveLanded(error);
+      throw error;
+    }
     this.#attempt = undefined;
     if (load.carried === "snapshot") load.release();
     if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
@@ -113,25 +120,15 @@ export class BucketLeg implements Leg<ObjectLoad> {
     const set = this.#watch?.nextSet(load);
     const next = set === undefined ? same : withReplicas(same, set);
     if (set !== undefined) this.#watch?.setSent(next);
-    const beside = [...this.#bodyBeside(load, next), ...this.#pastBeside(load)];
-    return { load, next, bytes: encodeManifest(next), beside, inDoubt: false };
-  }
-
-  async #try(attempt: Attempt): Promise<ResolvedWrite> {
     const { object, keys, version } = this.#claim;
-    const write = {
+    const write: ResolvableWrite = {
       key: keys.manifest,
-      bytes: attempt.bytes,
+      bytes: encodeManifest(next),
       condition: { version },
-      recognise: (found: Uint8Array) => decodeManifest(object.id, found).rid === attempt.next.rid,
-      beside: attempt.beside,
+      recognise: (found) => decodeManifest(object.id, found).rid === next.rid,
+      beside: [...this.#bodyBeside(load, next), ...this.#pastBeside(load)],
     };
-    try {
-      return await tryWrite(this.#bucket, write, attempt.inDoubt);
-    } catch (error) {
-      attempt.inDoubt ||= mayHaveLanded(error);
-      throw error;
-    }
+    return { load, next, write, inDoubt: false };
   }
 
   /** A body too large to travel with its manifest goes ahead; repeating it writes the same bytes again. */
@@ -141,7 +138,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     faultPoint("leg.bodyWritten", key);
   }
 
-  #bodyBeside(load: ObjectLoad, next: Manifest): { key: string; bytes: Uint8Array }[] {
+  #bodyBeside(load: ObjectLoad, next: Manifest): BesideWrites {
     if (load.carried === "tombstone" || load.carried === "record") return [];
     if (load.carried === "segment") {
       const isInline = next.segments.at(-1)?.body !== undefined;
@@ -150,7 +147,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     return load.body.kind === "whole" ? [{ key: this.#bodyKey(load), bytes: load.body.bytes }] : [];
   }
 
-  #pastBeside(load: ObjectLoad): Attempt["beside"] {
+  #pastBeside(load: ObjectLoad): BesideWrites {
     const { keys, manifest } = this.#claim;
     return this.#retentionMs === 0 ? [] : pastBeside(keys, manifest, load);
   }

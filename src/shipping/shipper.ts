@@ -301,9 +301,12 @@ export class Shipper<L extends Load> implements Shipping {
   async #fly(flight: Flight<L>, permit: Permit | undefined): Promise<void> {
     if (this.#phase.kind === "ended") return void permit?.release();
     this.#phase = { kind: "flying", flight };
-    const outcome = await this.#parts.leg
-      .land(flight.load)
-      .catch((error: Error) => ({ kind: "failed" as const, error }));
+    let outcome: LegResult | { readonly kind: "failed"; readonly error: Error };
+    try {
+      outcome = await this.#parts.leg.land(flight.load);
+    } catch (error) {
+      outcome = { kind: "failed", error: error as Error };
+    }
     permit?.release();
     // end() may have run while the leg was under way; its waiters have been told.
     if (this.#hasEnded()) return;
