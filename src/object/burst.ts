@@ -149,8 +149,10 @@ export class Burst {
     try {
       database.begin();
       this.#startMark = database.writeMark;
-      const woke = await this.#wake();
-      if (woke !== undefined) return woke;
+      if (this.#awakeAs !== this.#lua.version) {
+        const refused = await this.#wake();
+        if (refused !== undefined) return refused;
+      }
       const preludeWrote = database.wroteSince(this.#startMark);
       await this.#runCalls();
       return this.#finish(preludeWrote);
@@ -176,9 +178,8 @@ export class Burst {
     }
   }
 
-  /** Migrations and hooks, where they have not run. Their failure is the answer to whoever woke the object. */
+  /** Migrations and hooks, which have not run. Their failure is the answer to whoever woke the object. */
   async #wake(): Promise<BurstResult | undefined> {
-    if (this.#awakeAs === this.#lua.version) return undefined;
     try {
       const hosts = await wakeObject({
         context: this.#context,

@@ -305,7 +305,8 @@ export class ResidentObject implements FileHolder {
   async #runNext(): Promise<void> {
     const replacing = this.#mailbox.take(this.#context.world.clock.monotonicMs(), isReplace);
     if (replacing !== undefined) return await this.#replace(replacing);
-    const open = await this.#opened();
+    const opened = this.#opened();
+    const open = opened instanceof Promise ? await opened : opened;
     // Those that waited for the file may have waited in vain.
     if (this.#mailbox.size > 0) await this.#runBurst(open);
   }
