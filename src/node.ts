@@ -280,7 +280,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         holds: (object) => this.holds(object),
         manifest: (object) => this.#objects.manifest(object),
         call: (request) => this.call(request),
-        callHere: (request) => this.#calls.dispatch(request, NO_CHAIN),
+        callHere: async (request) => this.#calls.dispatch(request, NO_CHAIN),
         callObject: (inner) => this.#callFromObject(inner),
         wake: (object, teller) => this.wake(object, teller),
         native,

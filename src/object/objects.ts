@@ -150,7 +150,7 @@ export class Objects {
   }
 
   /** Through the mailbox. @throws MoonportError */
-  async call(object: ObjectIdentity, input: CallInput): Promise<Reply> {
+  call(object: ObjectIdentity, input: CallInput): Promise<Reply> {
     const reply = deferred<Reply>();
     this.#submit(object, callWork(input, undefined, reply.resolve, reply.reject));
     return reply.promise;

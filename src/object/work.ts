@@ -140,7 +140,8 @@ export function waitedInVain(object: string, work: Work, nowMs: number): Moonpor
 
 export interface Reply {
   readonly value: PlainValue;
-  readonly seq: number | undefined;
+  /** Of a write. */
+  readonly seq?: number;
 }
 
 /** Work that somebody waits for. */
@@ -188,8 +189,9 @@ export function tellThroughGate(open: OpenObject, outcome: Outcome, fleet: Pick<
   if (work.kind === "call" && work.deferred !== undefined) return tellDeferred(open, outcome, work.deferred, fleet);
   throughGate(open, outcome, fleet, {
     release: () => {
-      if (outcome.kind === "failed") work.reject(outcome.error);
-      else work.resolve({ value: outcome.value, seq: outcome.seq });
+      if (outcome.kind === "failed") return work.reject(outcome.error);
+      const { value, seq } = outcome;
+      work.resolve(seq === undefined ? { value } : { value, seq });
     },
     fail: (error) => work.reject(error),
   });

@@ -146,8 +146,9 @@ export const OWNERS: Record<string, Variant> = {
     replaces: [
       replacing("object/work", () => ({
         tellThroughGate: (_open, outcome) => {
-          if (outcome.kind === "failed") outcome.work.reject(outcome.error);
-          else outcome.work.resolve({ value: outcome.value, seq: outcome.seq });
+          if (outcome.kind === "failed") return outcome.work.reject(outcome.error);
+          const { value, seq } = outcome;
+          outcome.work.resolve(seq === undefined ? { value } : { value, seq });
         },
       })),
     ],
