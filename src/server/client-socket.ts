@@ -285,17 +285,7 @@ export class ClientSocket {
     const object = objectOf(frame);
     const { caller, principal } = this.#opened();
     const mustRead = !this.#context.auth.isOpen && checkMethod(principal, targetOf(object, method)) === "read";
-    this.#calls.begin({
-      id,
-      object,
-      method,
-      args,
-      caller,
-      ...(callId !== undefined && { callId }),
-      ...(timeoutMs !== undefined && { timeoutMs }),
-      ...(mustRead && { mustRead }),
-      ...(consistency !== undefined && { consistency }),
-    });
+    this.#calls.begin({ id, object, method, args, caller, callId, timeoutMs, mustRead, consistency });
   }
 
   #find({ id, app = DEFAULT_APP, class: className, query = {}, timeoutMs: waitMs }: FrameOf<"find">): void {
@@ -310,7 +300,7 @@ export class ClientSocket {
       method: "find",
       args: [],
       caller,
-      ...(waitMs !== undefined && { timeoutMs: waitMs }),
+      timeoutMs: waitMs,
       instead: async (timeoutMs) => {
         const { node } = this.#context;
         const page = await node.find({ app, className, query, ...(timeoutMs !== undefined && { timeoutMs }) });
@@ -328,7 +318,7 @@ export class ClientSocket {
       method,
       args: [],
       caller,
-      ...(frame.timeoutMs !== undefined && { timeoutMs: frame.timeoutMs }),
+      timeoutMs: frame.timeoutMs,
       // What a node reports is plain.
       instead: async () => ({ value: (await run(this.#context.node)) as PlainValue }),
     });

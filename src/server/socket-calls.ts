@@ -18,10 +18,10 @@ export interface SocketCallInput {
   readonly method: string;
   readonly args: readonly PlainValue[];
   readonly caller: Caller;
-  readonly callId?: string;
-  readonly timeoutMs?: number;
+  readonly callId?: string | undefined;
+  readonly timeoutMs?: number | undefined;
   readonly mustRead?: boolean;
-  readonly consistency?: Consistency;
+  readonly consistency?: Consistency | undefined;
   /** What is done instead of the call: a query of a class's directory. */
   readonly instead?: (timeoutMs: number | undefined) => Promise<CallReply>;
 }
@@ -202,7 +202,7 @@ class SocketCall implements CallRequest, CallWaiter {
     this.caller = input.caller;
     if (input.callId !== undefined) this.callId = input.callId;
     if (input.timeoutMs !== undefined) this.timeoutMs = input.timeoutMs;
-    if (input.mustRead !== undefined) this.mustRead = input.mustRead;
+    if (input.mustRead === true) this.mustRead = true;
     if (input.consistency !== undefined) this.consistency = input.consistency;
     if (input.instead !== undefined) this.instead = input.instead;
   }

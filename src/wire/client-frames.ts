@@ -42,24 +42,14 @@ export function readClientFrame(codec: FrameCodec, message: Message, valueDepthM
 
 interface Shape {
   readonly required: readonly string[];
-  readonly optional: readonly string[];
+  /** All that it may have, with what is asked of each. */
+  readonly checks: ReadonlyMap<string, Check>;
 }
 
-const TARGET = ["class", "key"];
+/** What is wrong with a field's value. */
+type Check = (value: PlainValue) => string | undefined;
 
-const SHAPES: ReadonlyMap<string, Shape> = new Map<ClientFrame["type"], Shape>([
-  ["hello", { required: [], optional: ["token"] }],
-  ["call", { required: ["id", "method", ...TARGET], optional: ["app", "args", "callId", "timeoutMs", "consistency"] }],
-  ["find", { required: ["id", "class"], optional: ["app", "query", "timeoutMs"] }],
-  ["send", { required: ["id", "method", ...TARGET], optional: ["app", "args", "command", "timeoutMs"] }],
-  ["timers", { required: ["id", ...TARGET], optional: ["app", "timeoutMs"] }],
-  ["delay", { required: ["id", "ask"], optional: ["timeoutMs"] }],
-  ["cancel", { required: ["id"], optional: [] }],
-  ["subscribe", { required: ["id", ...TARGET], optional: ["app", "from", "names", "snapshotAfterGap"] }],
-  ["view", { required: ["id", "method", ...TARGET], optional: ["app", "args"] }],
-  ["unsubscribe", { required: ["id"], optional: [] }],
-  ["ping", { required: [], optional: ["n"] }],
-]);
+const TARGET = ["class", "key"] as const;
 
 /** Frames whose number an answer carries. */
 const ANSWERED: ReadonlySet<string> = new Set<ClientFrame["type"]>([
@@ -73,7 +63,7 @@ const ANSWERED: ReadonlySet<string> = new Set<ClientFrame["type"]>([
 ]);
 
 /** What is asked of a field, the same in every frame that has it. */
-const CHECKS: Readonly<Record<string, (value: PlainValue) => string | undefined>> = {
+const CHECKS = {
   id: (value) => (isNumber(value) ? undefined : "must be a whole number from 0 to 2^53 - 1"),
   n: (value) => (isNumber(value) ? undefined : "must be a whole number from 0 to 2^53 - 1"),
   app: text,
@@ -106,7 +96,27 @@ const CHECKS: Readonly<Record<string, (value: PlainValue) => string | undefined>
       ? undefined
       : 'must be {"kind":"now"}, {"kind":"after","number":N} or {"kind":"snapshot","reading":{"method":M,"args":[...]}}',
   snapshotAfterGap: (value) => (isReading(value) ? undefined : 'must be {"method":M,"args":[...]}'),
-};
+} satisfies Readonly<Record<string, Check>>;
+
+type Field = keyof typeof CHECKS;
+
+const SHAPES: ReadonlyMap<string, Shape> = new Map<ClientFrame["type"], Shape>([
+  ["hello", shapeOf([], ["token"])],
+  ["call", shapeOf(["id", "method", ...TARGET], ["app", "args", "callId", "timeoutMs", "consistency"])],
+  ["find", shapeOf(["id", "class"], ["app", "query", "timeoutMs"])],
+  ["send", shapeOf(["id", "method", ...TARGET], ["app", "args", "command", "timeoutMs"])],
+  ["timers", shapeOf(["id", ...TARGET], ["app", "timeoutMs"])],
+  ["delay", shapeOf(["id", "ask"], ["timeoutMs"])],
+  ["cancel", shapeOf(["id"], [])],
+  ["subscribe", shapeOf(["id", ...TARGET], ["app", "from", "names", "snapshotAfterGap"])],
+  ["view", shapeOf(["id", "method", ...TARGET], ["app", "args"])],
+  ["unsubscribe", shapeOf(["id"], [])],
+  ["ping", shapeOf([], ["n"])],
+]);
+
+function shapeOf(required: readonly Field[], optional: readonly Field[]): Shape {
+  return { required, checks: new Map([...required, ...optional].map((field) => [field, CHECKS[field]])) };
+}
 
 function checkFields(frame: PlainObject): void {
   const { type } = frame;
@@ -117,8 +127,9 @@ function checkFields(frame: PlainObject): void {
   }
   for (const field in frame) {
     if (field === "type") continue;
-    if (!shape.required.includes(field) && !shape.optional.includes(field)) throw unknownField(field, shape, `${type}`);
-    const fault = CHECKS[field]?.(frame[field] as PlainValue);
+    const check = shape.checks.get(field);
+    if (check === undefined) throw unknownField(field, shape, `${type}`);
+    const fault = check(frame[field] as PlainValue);
     if (fault !== undefined) throw malformed(`the field "${field}" of a ${type} frame ${fault}`);
   }
 }
@@ -202,8 +213,8 @@ function unknownType(type: PlainValue | undefined): MoonportError {
   return malformed(`there are no frames of type "${clip(type)}"`, guess);
 }
 
-function unknownField(field: string, { required, optional }: Shape, type: string): MoonportError {
-  return malformed(`a ${type} frame has no field "${clip(field)}"`, nearest(field, [...required, ...optional]));
+function unknownField(field: string, { checks }: Shape, type: string): MoonportError {
+  return malformed(`a ${type} frame has no field "${clip(field)}"`, nearest(field, [...checks.keys()]));
 }
 
 function malformed(message: string, guess?: string): MoonportError {
