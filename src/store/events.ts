@@ -121,16 +121,15 @@ export class Events {
     if (!this.#tables.has("_mp_event")) return 0;
     const byCount = this.last - this.#limits.EVENT_ROWS_MAX;
     const keptSinceMs = nowMs - this.#limits.EVENT_RETENTION_MS;
-    const oldest = this.#database.kernel("SELECT n, at_ms FROM _mp_event ORDER BY n LIMIT ?");
+    const [first, firstMs] = this.#database.kernel("SELECT n, at_ms FROM _mp_event ORDER BY n LIMIT 1").get() ?? [];
     // Mostly nothing is due: then one row tells.
-    const [n, atMs] = oldest.get(1) ?? [];
-    if (n === undefined || (Number(n) > byCount && Number(atMs) >= keptSinceMs)) return 0;
-    let through = 0;
-    for (const [n, atMs] of oldest.all(PRUNE_ROWS)) {
-      if (Number(n) > byCount && Number(atMs) >= keptSinceMs) break;
-      through = Number(n);
-    }
-    return through;
+    if (first === undefined || (Number(first) > byCount && Number(firstMs) >= keptSinceMs)) return 0;
+    const end = Math.min(Number(first) + PRUNE_ROWS - 1, this.last);
+    const [kept] =
+      this.#database
+        .kernel("SELECT n FROM _mp_event WHERE n > ? AND n <= ? AND at_ms >= ? ORDER BY n LIMIT 1")
+        .get(byCount, end, keptSinceMs) ?? [];
+    return kept === undefined ? end : Number(kept) - 1;
   }
 
   #numberAt(end: "min" | "max"): number {

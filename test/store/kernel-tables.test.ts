@@ -52,6 +52,19 @@ describe("events", () => {
     expect(file.call(() => file.tables.events.append("e", 6, 10_000))).toBe(6);
   });
 
+  test("too old or too many, go 128 at a time; the first that need not go ends it, whatever the clock said after it", () => {
+    const file = new ObjectFile({ EVENT_RETENTION_MS: 1_000, EVENT_ROWS_MAX: 150 });
+    const atMs = (n: number): number => (n === 201 ? 5_000 : 1_000);
+    file.call(() => {
+      for (let n = 1; n <= 300; n++) file.tables.events.append("e", n, n <= 200 ? 1_000 : atMs(n));
+    });
+    const before = file.tables.events.first;
+    const gone = [1, 2, 3].map(() => file.call(() => file.tables.events.prune(5_500)));
+    expect(gone).toEqual([Math.min(128, 201 - before), Math.max(0, 201 - before - 128), 0]);
+    expect(file.tables.events.first).toBe(201);
+    expect(file.call(() => file.tables.events.prune(9_000))).toBe(100);
+  });
+
   test("larger than VALUE_BYTES_MAX are refused and take no number", () => {
     const file = new ObjectFile({ VALUE_BYTES_MAX: 1_024 });
     file.call(() => {
