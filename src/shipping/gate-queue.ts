@@ -45,10 +45,16 @@ export class GateQueue {
     if (this.#timer === undefined) this.#arm(this.#boundMs);
   }
 
-  /** Releases every waiter of flights up to and including `flight`, in order. Returns how many. */
-  releaseThrough(flight: number): number {
+  /** Waiters of flights up to and including `flight`. */
+  countThrough(flight: number): number {
     let count = 0;
     while (count < this.#entries.length && (this.#entries[count] as Entry).flight <= flight) count++;
+    return count;
+  }
+
+  /** Releases every waiter of flights up to and including `flight`, in order. Returns how many. */
+  releaseThrough(flight: number): number {
+    const count = this.countThrough(flight);
     const released = count === this.#entries.length ? this.#entries : this.#entries.splice(0, count);
     if (released === this.#entries) this.#entries = [];
     if (count > 0) this.#record(released, this.#world.clock.monotonicMs());

@@ -9,7 +9,7 @@
  * - A load that failed is retried as it is, byte for byte, until it has landed or is known to have lost: an attempt whose
  *   answer was lost may land later, and a different second attempt could then not tell what the bucket holds.
  * - A flight may be held back so that more writes ride along (BUCKET_FLUSH_MS, BUCKET_FLUSH_BYTES), never beyond that bound,
- *   and not while somebody drains.
+ *   and not while somebody drains. Where none is, it waits a moment for those whom the last one has answered (company).
  * - After OBJECT_SHIP_FAILURES_MAX failures in a row it stops, leaving the object dirty; the next write, or a read that
  *   waits at the gate, starts it again, and whoever looks after idle objects has it try once now and then.
  *
@@ -19,6 +19,7 @@ import type { WaitHistogram } from "../metrics/histogram.js";
 import type { Settings } from "../settings/settings.js";
 import { type Deferred, deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
+import { Company } from "./company.js";
 import { GateQueue, type GateWaiter } from "./gate-queue.js";
 import type { Permit, PermitPool } from "./permits.js";
 import { type RetrySettings, retryPauseMs } from "./retry-pause.js";
@@ -76,8 +77,8 @@ interface Flight<L extends Load> {
 
 type Phase<L extends Load> =
   | { readonly kind: "idle" }
-  /** Held back for more to ride along. */
-  | { readonly kind: "held"; readonly timer: Timer }
+  /** Held back for more to ride along: until so many wait at the gate, at the latest until the timer. */
+  | { readonly kind: "held"; readonly timer: Timer; readonly fullAt: number }
   | { readonly kind: "scheduled" }
   | { readonly kind: "after_transaction"; readonly permit: Permit | undefined }
   | { readonly kind: "flying"; readonly flight: Flight<L> }
@@ -112,6 +113,7 @@ export interface ShipperParts<L extends Load> {
 export class Shipper<L extends Load> implements Shipping {
   readonly #parts: ShipperParts<L>;
   readonly #gate: GateQueue;
+  readonly #company = new Company();
   #phase: Phase<L> = { kind: "idle" };
   /** Number of the last flight that took its cargo. */
   #lastFlight = 0;
@@ -173,6 +175,7 @@ export class Shipper<L extends Load> implements Shipping {
     if (this.#phase.kind === "ended") return waiter.fail(this.#phase.cause);
     this.#gate.wait(this.#coveringFlight(), waiter);
     this.#permitAsked?.promote();
+    this.#leaveWhenFull();
     this.#wake();
   }
 
@@ -242,7 +245,25 @@ export class Shipper<L extends Load> implements Shipping {
     if (hold === undefined || oldestMs === undefined || this.#drains.length > 0 || hold.isFull()) return this.#start();
     const heldMs = oldestMs + hold.boundMs - world.clock.monotonicMs();
     if (heldMs <= 0) return this.#start();
-    this.#phase = { kind: "held", timer: world.timers.after(heldMs, () => this.#start()) };
+    const timer = world.timers.after(heldMs, () => this.#start());
+    this.#phase = { kind: "held", timer, fullAt: Number.POSITIVE_INFINITY };
+  }
+
+  /** After a landing that left writes behind: see {@link Company}. @param answered who it is about to release */
+  #scheduleInCompany(answered: number, tookMs: number): void {
+    const isHeldBack = this.#parts.hold !== undefined || this.#drains.length > 0 || answered === 0;
+    const waitMs = isHeldBack ? 0 : this.#company.waitMs(tookMs);
+    if (waitMs === 0) return this.#schedule();
+    const fullAt = this.#gate.size;
+    const timer = this.#parts.world.timers.after(waitMs, () => {
+      if (this.#gate.size < fullAt - answered / 2) this.#company.missed();
+      this.#start();
+    });
+    this.#phase = { kind: "held", timer, fullAt };
+  }
+
+  #leaveWhenFull(): void {
+    if (this.#phase.kind === "held" && this.#gate.size >= this.#phase.fullAt) this.#letGo(this.#phase.timer);
   }
 
   #letGo(timer: Timer): void {
@@ -287,7 +308,7 @@ export class Shipper<L extends Load> implements Shipping {
     this.#oldestUntakenMs = undefined;
     if (taken.kind === "nothing") {
       permit?.release();
-      this.#arrived(this.#lastFlight);
+      this.#arrived(this.#lastFlight, 0);
       return;
     }
     void this.#fly({ number: this.#lastFlight, load: taken.load, oldestCommitMs, failures: 0 }, permit);
@@ -301,6 +322,8 @@ export class Shipper<L extends Load> implements Shipping {
   async #fly(flight: Flight<L>, permit: Permit | undefined): Promise<void> {
     if (this.#phase.kind === "ended") return void permit?.release();
     this.#phase = { kind: "flying", flight };
+    const { clock } = this.#parts.world;
+    const begunMs = clock.monotonicMs();
     let outcome: LegResult | { readonly kind: "failed"; readonly error: Error };
     try {
       outcome = await this.#parts.leg.land(flight.load);
@@ -312,19 +335,20 @@ export class Shipper<L extends Load> implements Shipping {
     if (this.#hasEnded()) return;
     if (outcome.kind === "failed") this.#failed(flight, outcome.error);
     else if (outcome.kind === "lost") this.#break(outcome.error);
-    else this.#landed(flight);
+    else this.#landed(flight, clock.monotonicMs() - begunMs);
   }
 
-  #landed(flight: Flight<L>): void {
-    const ticketsReleased = this.#arrived(flight.number);
+  /** @param tookMs the try that landed it */
+  #landed(flight: Flight<L>, tookMs: number): void {
+    const ticketsReleased = this.#arrived(flight.number, tookMs);
     const sinceCommitMs = this.#parts.world.clock.monotonicMs() - flight.oldestCommitMs;
     this.#parts.events.landed({ load: flight.load, flight: flight.number, ticketsReleased, sinceCommitMs });
   }
 
   /** The air is free: first the phase, so that whoever is released sees the shipper as it now is. Returns how many were. */
-  #arrived(flightNumber: number): number {
+  #arrived(flightNumber: number, tookMs: number): number {
     if (this.#oldestUntakenMs === undefined) this.#phase = { kind: "idle" };
-    else this.#schedule();
+    else this.#scheduleInCompany(this.#gate.countThrough(flightNumber), tookMs);
     const released = this.#gate.releaseThrough(flightNumber);
     if (this.clean) this.#settleDrains(undefined);
     return released;

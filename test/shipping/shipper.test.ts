@@ -189,6 +189,8 @@ describe("failing flights", () => {
     expect(harness.flights[1]?.load).toBe(harness.flights[0]?.load);
     await harness.answer(1);
     expect(harness.heard).toEqual(["write"]);
+    // Its caller might come back.
+    await harness.time.advance(5);
     await harness.answer(2);
     expect(harness.heard).toEqual(["write", "later"]);
   });
@@ -378,5 +380,72 @@ describe("a flight that may be held back", () => {
     await harness.time.advance(200);
     expect(harness.flights).toHaveLength(0);
     expect(harness.heard).toEqual(["a: gone"]);
+  });
+});
+
+describe("a flight after one that others came too late for", () => {
+  /** The first flight has taken a and b, and 8 ms; c came meanwhile. */
+  async function landedWithoutC(): Promise<Harness> {
+    const harness = new Harness();
+    harness.write("a");
+    harness.write("b");
+    await harness.time.settle();
+    harness.write("c");
+    await harness.time.advance(8);
+    await harness.answer(0);
+    expect(harness.heard).toEqual(["a", "b"]);
+    return harness;
+  }
+
+  it("waits for those whom that one has answered, and leaves as soon as they are back", async () => {
+    const harness = await landedWithoutC();
+    harness.write("a again");
+    await harness.time.settle();
+    expect(harness.flights).toHaveLength(1);
+    harness.write("b again");
+    await harness.answer(1);
+    expect(harness.flights.map(({ load }) => load.toSeq)).toEqual([2, 5]);
+    expect(harness.heard).toEqual(["a", "b", "c", "a again", "b again"]);
+  });
+
+  it("waits half as long as that one took at most", async () => {
+    const harness = await landedWithoutC();
+    harness.write("a again");
+    await harness.time.advance(3);
+    expect(harness.flights).toHaveLength(1);
+    await harness.time.advance(1);
+    await harness.answer(1);
+    expect(harness.heard).toEqual(["a", "b", "c", "a again"]);
+  });
+
+  it("does not wait for a while once nobody has come back", async () => {
+    const harness = await landedWithoutC();
+    await harness.time.advance(4);
+    for (let flight = 1; flight <= 17; flight++) {
+      harness.write(`${flight}`);
+      await harness.time.advance(8);
+      await harness.answer(flight);
+      expect(harness.flights).toHaveLength(flight === 17 ? 18 : flight + 2);
+    }
+  });
+
+  it("leaves at once when somebody drains, and when that one left nobody behind", async () => {
+    const harness = await landedWithoutC();
+    const drained = harness.shipper.drain();
+    await harness.time.settle();
+    await harness.time.advance(8);
+    await harness.answer(1);
+    await drained;
+    harness.write("d");
+    await harness.answer(2);
+    expect(harness.heard).toEqual(["a", "b", "c", "d"]);
+  });
+
+  it("is given up with the residency while it waits", async () => {
+    const harness = await landedWithoutC();
+    harness.shipper.end(MoonportError.of("node_stopping", "gone"));
+    await harness.time.advance(100);
+    expect(harness.flights).toHaveLength(1);
+    expect(harness.heard).toEqual(["a", "b", "c: gone"]);
   });
 });
