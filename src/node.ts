@@ -18,7 +18,7 @@ import type { MeasuredNode, NodeGauges } from "./metrics/measured.js";
 import { NodeCounters } from "./metrics/node-counters.js";
 import { Admission } from "./node/admission.js";
 import { NO_CHAIN, NodeCalls } from "./node/calls.js";
-import { delayPort } from "./node/delay-port.js";
+import { delayPort, shardNumberOf } from "./node/delay-port.js";
 import { fleetHooks } from "./node/fleet-hooks.js";
 import { type Ground, giveBackGround, takeGround } from "./node/ground.js";
 import { NodeLife } from "./node/life.js";
@@ -204,7 +204,11 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       log: world.log,
       bucket,
       claims: new Claims(world, bucket, fleet, settings, {
-        lost: (id) => this.feeds.lost(id),
+        lost: (object) => {
+          this.feeds.lost(object.id);
+          const shard = shardNumberOf(object);
+          if (shard !== undefined) this.#delay.lost(shard);
+        },
         claimed: (object, reason) => joined?.claimed(object, reason),
         beforeTail: (object) => this.#delay.beforeTail(object),
       }),

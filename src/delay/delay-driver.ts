@@ -33,6 +33,14 @@ export class DelayDriver {
     this.#driver(shard).poke();
   }
 
+  /** It is not this node's any more: whoever has it next, this node too, begins anew with whatever others have taken up meanwhile. */
+  lost(shard: number): void {
+    const driver = this.#drivers.get(shard);
+    if (driver === undefined) return;
+    driver.end();
+    this.#ended(shard);
+  }
+
   /** The node's session is over: nothing is served under it. */
   lapsed(): void {
     for (const driver of this.#drivers.values()) driver.end();

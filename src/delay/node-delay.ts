@@ -106,6 +106,11 @@ export class NodeDelay {
     this.#driver.touched(shard);
   }
 
+  /** A shard is not this node's any more. */
+  lost(shard: number): void {
+    this.#driver.lost(shard);
+  }
+
   /** This node has an object run its timers. */
   waking(object: ObjectIdentity, teller: WakeTeller, run: () => Promise<Woken>): Promise<Woken> {
     return this.#keeper.waking(object, teller, run);

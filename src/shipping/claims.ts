@@ -98,7 +98,7 @@ export type IsWanted = (object: ObjectIdentity, manifest: Manifest | undefined) 
 
 export interface ClaimHooks {
   /** Told of each object that is forgotten: it is not served as before. */
-  readonly lost?: (id: string) => void;
+  readonly lost?: (object: ObjectIdentity) => void;
   /** Told of each object that has become this session's; without a reason it was before, and had been forgotten. */
   readonly claimed?: (object: ObjectIdentity, reason: ClaimReason | undefined) => void;
   /** Resolves when writes that only journals held may be named by the object's record (W1). */
@@ -111,7 +111,7 @@ export class Claims {
   readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
   readonly #beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
-  readonly #lost: (id: string) => void;
+  readonly #lost: (object: ObjectIdentity) => void;
   readonly #claimed: (object: ObjectIdentity, reason: ClaimReason | undefined) => void;
   /** What a claim turned out to be, whatever it was made for. */
   readonly #turnedOut = new WeakMap<Claim, "handover" | "own">();
@@ -313,7 +313,7 @@ export class Claims {
   forget(object: ObjectIdentity): void {
     this.#held.delete(object.id);
     this.#mustRaise.add(object.id);
-    this.#lost(object.id);
+    this.#lost(object);
   }
 
   /**
@@ -323,7 +323,7 @@ export class Claims {
   ended(object: ObjectIdentity): void {
     if (this.#held.get(object.id)?.manifest.replicas === undefined) return;
     this.#held.delete(object.id);
-    this.#lost(object.id);
+    this.#lost(object);
   }
 
   /** Everything that this session holds, the longest unused first. */
@@ -346,19 +346,19 @@ export class Claims {
     this.#held.delete(object.id);
     const { manifest, version } = held;
     // Of a node that is alone the record needs no word: whoever comes next asks no journal anyway.
-    if (manifest.replicas === undefined || manifest.destroyed) return this.#lost(object.id);
+    if (manifest.replicas === undefined || manifest.destroyed) return this.#lost(object);
     const me = { session: this.#fleet.session, epoch: manifest.epoch };
     const progress = { covered: manifest.seq, committed: manifest.seq };
     const next = releaseClean(ownershipOf(manifest), me, uuidv7(this.#world), progress);
     this.#mustRaise.add(object.id);
-    if (next.kind === "refused") return this.#lost(object.id);
+    if (next.kind === "refused") return this.#lost(object);
     try {
       await this.#write(object, withOwnership(manifest, next.record), version);
     } catch (thrown) {
       const { message } = asMoonportError(thrown);
       this.#world.log.debug({ object: object.id, error: message }, "a release is in doubt");
     }
-    this.#lost(object.id);
+    this.#lost(object);
   }
 
   /** One change of a record by its owner at a time, in the order in which they are asked for: whoever claims it waits for all. */

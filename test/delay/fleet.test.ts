@@ -3,11 +3,13 @@
  * call is kept, wherever its objects and shards live by then.
  */
 import { expect, it } from "vitest";
+import { ShardMap } from "../../src/delay/shard-map.js";
 import { identityOf } from "../../src/identity.js";
 import type { CallReply } from "../../src/node-api.js";
 import { SimulatedFleet, type SimulatedNode } from "../../src/simulation/simulated-fleet.js";
 import { SeededRandom } from "../../src/testing/seeded-random.js";
 import type { PlainObject, PlainValue } from "../../src/values.js";
+import { watchFaultPoints } from "../../src/world/fault-point.js";
 import { appOf } from "../support/virtual-node.js";
 import { ALARM, OWER } from "./classes.js";
 
@@ -61,6 +63,36 @@ it("shards that go to a node that joins are served there, without anybody's call
       expect(lateMs, `${key} rang before it was asked`).toBeGreaterThan(1_000);
     }
   } finally {
+    fleet.close();
+  }
+});
+
+it("a shard that went to another node and came back is driven anew: what that one had taken up is delivered", async () => {
+  const fleet = new SimulatedFleet({ seed: 1, apps: [appOf({ Alarm: ALARM })], settings: SETTINGS });
+  try {
+    const { time } = fleet;
+    const first = await fleet.start("n1");
+    const keys = Array.from({ length: 16 }, (_, index) => `k${index}`);
+    const send = (key: string, delayMs: number) =>
+      time.until(
+        first.node.delay.send({ app: "default", className: "Alarm", key, method: "set", args: [0.1, "x"], delayMs }),
+      );
+    for (const key of keys) await send(key, 3_600_000);
+    const second = await fleet.start("n2");
+    await time.advance(5_000);
+    const shards = new ShardMap([16]);
+    const shardOf = (key: string) => identityOf("system", "DelayShard", String(shards.shardOf(`default/Alarm/${key}`)));
+    const key = keys.find((one) => second.node.local.holds(shardOf(one))) as string;
+    watchFaultPoints((point) => {
+      if (point === "delivery.begun" && second.isUp) time.soon(() => second.crash());
+    });
+    const { id } = await send(key, 100);
+    await time.advance(10_000);
+    expect(second.isUp).toBe(false);
+    expect(await time.until(first.node.delay.get(id))).toMatchObject({ command: { state: "done" } });
+    expect((await time.until(alarm(first, key, "rang"))).value).toHaveLength(1);
+  } finally {
+    watchFaultPoints(() => {});
     fleet.close();
   }
 });
