@@ -50,6 +50,13 @@ export class TimerRows implements Group {
         setTimer,
       ),
       this.#later(`timers ${STEADY_PER_SECOND} in a second`, STEADY_PER_SECOND, 1_000, setTimer),
+      this.#later(
+        `timers ${TIMERS_EACH * OBJECTS} in a second, ${TIMERS_EACH} an object together`,
+        TIMERS_EACH * OBJECTS,
+        1_000,
+        setTimer,
+        OBJECTS,
+      ),
       this.#later("commands 1000 at once", OBJECTS, 0, sendCommand),
       {
         name: "messages 64 in flight",
@@ -75,8 +82,11 @@ export class TimerRows implements Group {
     removeFolder(this.#folder);
   }
 
-  /** @param spreadMs over which they fall due; 0: all at one time */
-  #later(name: string, count: number, spreadMs: number, set: Setting): Case {
+  /**
+   * @param spreadMs over which they fall due; 0: all at one time
+   * @param times at which they do, those of one object at the same
+   */
+  #later(name: string, count: number, spreadMs: number, set: Setting, times = count): Case {
     return {
       name,
       callsMax: count,
@@ -84,7 +94,7 @@ export class TimerRows implements Group {
         const firstMs = Date.now() + Math.max(LEAD_MS, (LEAD_MS * count) / OBJECTS);
         // Before they are set: on a machine that is busy some ring before all are.
         const heard = this.#rings.heard(count);
-        await this.#setAll(count, set, (index) => firstMs + (index * spreadMs) / count);
+        await this.#setAll(count, set, (index) => firstMs + ((index % times) * spreadMs) / times);
         await pause(Math.max(0, firstMs - Date.now() - 1));
         return timed(bounds, async (taking) => {
           for (const lateMs of await heard) taking.took(lateMs);

@@ -38,6 +38,7 @@ export interface Modules {
   "shipping/replica-stream": typeof import("../../../src/shipping/replica-stream.js");
   "shipping/tail": typeof import("../../../src/shipping/tail.js");
   "store/call-ids": typeof import("../../../src/store/call-ids.js");
+  "testing/virtual-marks": typeof import("../../../src/testing/virtual-marks.js");
 }
 
 export interface Replacement {

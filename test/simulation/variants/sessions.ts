@@ -1,5 +1,7 @@
 /** Sessions that are over for some and not for others, and answers that rest on them. */
+import type { ProcessMarks } from "../../../src/bucket/bucket.js";
 import type { FleetView } from "../../../src/shipping/fleet-view.js";
+import type { VirtualWorld } from "../../../src/testing/virtual-world.js";
 import { replacing } from "./replacing.js";
 import { only, type Variant } from "./variant.js";
 
@@ -34,6 +36,25 @@ export const SESSIONS: Record<string, Variant> = {
     ],
     plan: FEW,
     seed: 1,
+    caughtBy: "history",
+  },
+  "a process that is stopped counts as one that has ended": {
+    breaks: "Its mark is said to be free, and others take what it goes on to answer for (M6).",
+    replaces: [
+      replacing("testing/virtual-marks", ({ VirtualMarks }) => ({
+        VirtualMarks: class extends VirtualMarks {
+          readonly #worlds: VirtualWorld[] = [];
+          override of(world: VirtualWorld): ProcessMarks {
+            const marks = super.of(world);
+            this.#worlds[Number(marks.hold())] = world;
+            const isStopped = (mark: string): boolean => this.#worlds[Number(mark)]?.isStopped === true;
+            return { ...marks, hasEnded: (mark) => isStopped(mark) || marks.hasEnded(mark) };
+          }
+        },
+      })),
+    ],
+    plan: { ...FEW, atomicBucket: true, resume: "arrivals", ...only({ pause: 1 }) },
+    seed: 4,
     caughtBy: "history",
   },
   "a session counts from the end of its renewal": {
