@@ -19,6 +19,8 @@ const PART_OBJECTS_MAX = 128;
 const LINGER_MS = 30_000;
 
 interface Part {
+  /** Whose list it is a part of: from another one's end on, others read it and delete it. */
+  readonly session: string;
   readonly key: string;
   /** What stands in it whatever becomes of writes under way. */
   readonly standing: Set<string>;
@@ -58,7 +60,8 @@ export class OwingList {
   /** Undefined when it stands there already; else a promise that it does. Rejects when the bucket failed: nothing is known. */
   add(id: string): Promise<void> | undefined {
     this.#owing.add(id);
-    if (this.#written.some(({ standing }) => standing.has(id))) return undefined;
+    const session = this.#parts.session();
+    if (this.#written.some((part) => part.session === session && part.standing.has(id))) return undefined;
     let adding = this.#adding.get(id);
     if (adding === undefined) {
       adding = deferred();
@@ -125,8 +128,9 @@ export class OwingList {
       await this.#parts.bucket.write([{ key: part.key, bytes: Buffer.from(JSON.stringify(content), "utf8") }]);
       faultPoint("owing.listed", first);
       for (const id of content) part.standing.add(id);
+      const isStill = life === this.#life && part.session === this.#parts.session();
       for (const [, { resolve, reject }] of adding) {
-        if (life === this.#life) resolve();
+        if (isStill) resolve();
         else reject(fenced());
       }
     } catch (error) {
@@ -136,13 +140,14 @@ export class OwingList {
   }
 
   #openPart(): Part {
+    const session = this.#parts.session();
     const last = this.#written.at(-1);
-    if (last !== undefined && !last.isClosed) {
+    if (last?.session === session && !last.isClosed) {
       const kept = [...last.standing].filter((id) => this.#owing.has(id)).length;
       if (kept < PART_OBJECTS_MAX) return last;
     }
-    const key = `${owingPrefix(this.#parts.session())}${++this.#lastNumber}`;
-    const part = { key, standing: new Set<string>(), isClosed: false };
+    const key = `${owingPrefix(session)}${++this.#lastNumber}`;
+    const part = { session, key, standing: new Set<string>(), isClosed: false };
     this.#written.push(part);
     return part;
   }

@@ -350,7 +350,10 @@ export class OpenObject {
     const isOpen = this.#unlandedRows.findIndex((row) => row.seq > seq);
     const landed = this.#unlandedRows.splice(0, isOpen < 0 ? this.#unlandedRows.length : isOpen);
     const last = landed.at(-1);
-    if (last !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, last, false);
+    if (last === undefined) return;
+    // Journals have released it: it may not have been told yet when the bucket is about to have it (W1).
+    this.#mayOwe = true;
+    this.#context.rows.stands(this.object, this.claim.manifest.epoch, last, false);
   }
 
   /** Of what is durable now only the last mark counts. */
