@@ -15,7 +15,7 @@ import type { PlainValue } from "../../src/values.js";
 import { type Deferred, deferred } from "../../src/world/deferred.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 
-const SESSION = "s1";
+const SESSIONS = ["s1", "s2"] as const;
 const LINGER_MS = 30_000;
 
 function object(key: string): ObjectIdentity {
@@ -27,14 +27,20 @@ async function start() {
   const world = new VirtualWorld({ time, root: temporaryFolder(), seed: 1 });
   const bucket = new MemoryBucket(world);
   await bucket.start();
-  const owing = new OwingList({ world, bucket, session: () => SESSION });
+  let session: string = SESSIONS[0];
+  const owing = new OwingList({ world, bucket, session: () => session });
   const listed = async (): Promise<string[]> => {
     const { keys } = await time.until(bucket.list("owing/"));
     const parts = await Promise.all(keys.map((key) => time.until(bucket.get(key))));
     return parts.flatMap((part) => JSON.parse(Buffer.from(part?.bytes ?? []).toString("utf8")) as string[]);
   };
   const added = async (id: string): Promise<void> => time.until(owing.add(id) ?? Promise.resolve());
-  return { time, world, bucket, owing, listed, added };
+  /** As a node does that has lapsed; until it has a session again it goes by the old one's name. */
+  const lapse = (): void => owing.sessionEnded();
+  const rejoin = (): void => {
+    session = SESSIONS[1];
+  };
+  return { time, world, bucket, owing, listed, added, lapse, rejoin };
 }
 
 describe("the owing list", () => {
@@ -60,6 +66,31 @@ describe("the owing list", () => {
     for (const id of ["0-150", "1-150", "2-150"]) owing.release(id);
     await time.advance(2 * LINGER_MS);
     expect(await listed()).toEqual([]);
+  });
+
+  it("of a session that has ended is not that of the next: what was listed in between is listed again", async () => {
+    const { time, bucket, owing, added, lapse, rejoin } = await start();
+    await added("before");
+    lapse();
+    await added("between");
+    rejoin();
+    for (const id of ["between", "after"]) await added(id);
+    expect(owing.add("between")).toBeUndefined();
+    const { keys } = await time.until(bucket.list(`owing/${SESSIONS[1]}/`));
+    const lists = await Promise.all(keys.map((key) => time.until(bucket.get(key))));
+    const listed = lists.flatMap((one) => JSON.parse(Buffer.from(one?.bytes ?? []).toString()) as string[]);
+    expect(listed).toEqual(expect.arrayContaining(["between", "after"]));
+  });
+
+  it("promises nothing where the session has changed before it is written", async () => {
+    const { time, bucket, owing, lapse, rejoin } = await start();
+    lapse();
+    const gate = bucket.gate();
+    const adding = owing.add("between") as Promise<void>;
+    await time.advance(10);
+    rejoin();
+    gate.release();
+    await expect(time.until(adding)).rejects.toMatchObject({ code: "node_fenced" });
   });
 
   it("takes up what comes while parts that nobody needs are being deleted", async () => {
@@ -101,7 +132,10 @@ describe("the owing list", () => {
     bucket.faults.failNext(1, { kind: "lost_answer" }, ["write"]);
     await expect(time.until(owing.add("b") ?? Promise.resolve())).rejects.toMatchObject({ code: "bucket_failed" });
     await added("b");
-    expect((await time.until(bucket.list("owing/"))).keys).toEqual([`owing/${SESSION}/1`, `owing/${SESSION}/2`]);
+    expect((await time.until(bucket.list("owing/"))).keys).toEqual([
+      `owing/${SESSIONS[0]}/1`,
+      `owing/${SESSIONS[0]}/2`,
+    ]);
     expect(await listed()).toContain("b");
   });
 });
