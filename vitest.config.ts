@@ -6,7 +6,7 @@ export default defineConfig({
     globalSetup: ["test/support/real-s3-setup.ts"],
     setupFiles: ["test/support/property-seed.ts"],
     pool: "forks",
-    testTimeout: 60_000,
+    testTimeout: 120_000,
     hookTimeout: 60_000,
     // Code of a crashed node that is still pending runs into its revoked world; that is the point of revoking it.
     onUnhandledError: (error) => error.name !== "WorldRevoked",
