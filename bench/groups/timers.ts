@@ -17,6 +17,8 @@ const IN_FLIGHT = 64;
 const LEAD_MS = 2_500;
 const TIMERS_EACH = 5;
 const STEADY_PER_SECOND = 2_000;
+/** Of a steady load, before it counts: a core that has slept since they were set takes some 50 ms to come to speed. */
+const WARM_UP_MS = 500;
 const CALLER = { kind: "client" } as const;
 
 type Setting = (bench: BenchNode, object: ObjectIdentity, dueMs: number) => Promise<unknown>;
@@ -87,14 +89,18 @@ export class TimerRows implements Group {
    * @param times at which they do, those of one object at the same
    */
   #later(name: string, count: number, spreadMs: number, set: Setting, times = count): Case {
+    const warmUpShare = spreadMs === 0 ? 0 : WARM_UP_MS / spreadMs;
+    const spread = (index: number, ofTimes: number): number => ((index % ofTimes) * spreadMs) / times;
     return {
       name,
       callsMax: count,
       round: async (bounds) => {
         const firstMs = Date.now() + Math.max(LEAD_MS, (LEAD_MS * count) / OBJECTS);
         // Before they are set: on a machine that is busy some ring before all are.
-        const heard = this.#rings.heard(count);
-        await this.#setAll(count, set, (index) => firstMs + ((index % times) * spreadMs) / times);
+        const heard = this.#rings.heard(count, firstMs);
+        const warmUp = (index: number): number => firstMs - WARM_UP_MS + spread(index, times * warmUpShare);
+        await this.#setAll(count * warmUpShare, set, warmUp);
+        await this.#setAll(count, set, (index) => firstMs + spread(index, times));
         await pause(Math.max(0, firstMs - Date.now() - 1));
         return timed(bounds, async (taking) => {
           for (const lateMs of await heard) taking.took(lateMs);

@@ -59,7 +59,7 @@ const commands = {
     const perMs = (await timeOf(() => give(WARM_UP, () => Date.now() + YEAR_MS))) / WARM_UP;
     const firstMs = Date.now() + LEAD_MS + 2 * perMs * count;
     const lateMs: number[] = [];
-    const heard = rings.heard(count, lateMs);
+    const heard = rings.heard(count, 0, lateMs);
     await give(count, (index) => firstMs + (index * 1_000) / count);
     await pause(Math.max(0, firstMs - Date.now()));
     const before = cpuTime();

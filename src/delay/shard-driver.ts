@@ -35,6 +35,7 @@ export type ShardDriverSettings = TrySettings &
     Settings,
     | "DELAY_BATCH_MAX"
     | "DELAY_GATHER_MS"
+    | "DELAY_WAKES_GATHER_MS"
     | "DELAY_WAIT_MAX_MS"
     | "DELAY_LATE_MS"
     | "DELAY_LOG_ENTRIES_MAX"
@@ -61,8 +62,6 @@ const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 5_000;
 /** So long after one look at the tables the next one comes: what falls due in between is found together. */
 const LOOK_PAUSE_MS = 5;
-/** As many DELAY_GATHER_MS what is said of objects that were woken waits at most. */
-const WAKES_GATHERED = 5;
 /** How long an argument list that nobody refers to stays in the bucket: somebody may be about to. */
 const UNUSED_KEPT_MS = 3_600_000;
 const TIDY_MS = 600_000;
@@ -235,11 +234,11 @@ export class ShardDriver {
   /** Nobody waits for the word that an object was woken, until it is due again. */
   #noteByMs(entry: Entry): number {
     const { settings, world } = this.#parts;
-    const { DELAY_GATHER_MS } = settings;
+    const { DELAY_GATHER_MS, DELAY_WAKES_GATHER_MS } = settings;
     const nowMs = world.clock.monotonicMs();
     if (entry.kind !== "wake") return nowMs + DELAY_GATHER_MS;
     const dueInMs = entry.atMs === null ? Number.POSITIVE_INFINITY : entry.atMs - world.clock.wallMs();
-    return nowMs + Math.min(WAKES_GATHERED * DELAY_GATHER_MS, Math.max(0, dueInMs));
+    return nowMs + Math.min(DELAY_WAKES_GATHER_MS, Math.max(0, dueInMs));
   }
 
   #gather({ noteByMs }: Outcome): void {

@@ -18,6 +18,7 @@ import type { DirectoryDeclaration } from "../lua/contract.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
 import { shapeOf } from "../object/directory-shape.js";
 import type { RowListener } from "../object/object-context.js";
+import { RecentMap } from "../recent-map.js";
 import type { Settings } from "../settings/settings.js";
 import type { RowStanding } from "../store/directory-row.js";
 import type { PlainValue } from "../values.js";
@@ -69,8 +70,8 @@ const BACKOFF_FIRST_MS = 100;
 export class Publisher implements RowListener {
   readonly #parts: PublisherParts;
   readonly #queues = new Map<string, ShardQueue>();
-  /** The seq last told of objects, those told last at the end. */
-  readonly #told = new Map<string, number>();
+  /** The seq last told of objects. */
+  readonly #told: RecentMap<string, number>;
   #waiting = 0;
   #isStopped = false;
   #idleWaiters: (() => void)[] = [];
@@ -80,6 +81,7 @@ export class Publisher implements RowListener {
   constructor(parts: PublisherParts) {
     this.#parts = parts;
     const { world, settings, tellRow } = parts;
+    this.#told = new RecentMap(settings.DIRECTORY_QUEUE_MAX);
     const hasRoom = (): boolean => this.#waiting < settings.DIRECTORY_QUEUE_MAX;
     this.#dropped = new DroppedRows({ world, hasRoom, tellRow });
   }
@@ -101,7 +103,7 @@ export class Publisher implements RowListener {
   }
 
   stands(object: ObjectIdentity, epoch: number, standing: RowStanding, isFound: boolean): void {
-    if (this.#told.get(object.id) === standing.seq) return;
+    if (this.#told.peek(object.id) === standing.seq) return;
     this.#parts.debts.offered(object, isFound);
     this.#offer(object, epoch, standing.seq, standing);
   }
@@ -219,14 +221,8 @@ export class Publisher implements RowListener {
   #wasTold(queue: ShardQueue, row: WaitingRow): void {
     const { object, seq, standing } = row;
     this.#parts.counters.directory.told++;
-    this.#told.delete(object.id);
-    if (standing !== undefined) this.#told.set(object.id, seq);
-    if (this.#told.size > this.#parts.settings.DIRECTORY_QUEUE_MAX) {
-      for (const oldest of this.#told.keys()) {
-        this.#told.delete(oldest);
-        break;
-      }
-    }
+    if (standing === undefined) this.#told.delete(object.id);
+    else this.#told.set(object.id, seq);
     // A newer one may have come meanwhile.
     if (queue.rows.get(object.key) !== row) return;
     queue.rows.delete(object.key);

@@ -105,6 +105,12 @@ export const SETTINGS = {
     1_000,
     "Consecutive failed flights after which a shipper stops until the next write; while the object is idle it tries once every quarter of OBJECT_IDLE_MS.",
   ),
+  OBJECT_COMPANY_MS: wait(
+    5,
+    0,
+    1_000,
+    "How long a flight waits at most, and no longer than half of what the last one took, for the callers whom that one has answered: they mostly call again. 0: it does not wait.",
+  ),
   OBJECT_FLIGHT_BYTES_MAX: size(
     64 * MIB,
     MIB,
@@ -298,7 +304,13 @@ export const SETTINGS = {
     20,
     0,
     1_000,
-    "How long a shard gathers outcomes, so that one write notes many; five times as long that objects were woken for timers, unless one of them is due again before. Until then nothing that is done is done again; after a crash an object is woken once more in vain.",
+    "How long a shard gathers outcomes of commands, so that one write notes many. Until then nothing that is done is done again.",
+  ),
+  DELAY_WAKES_GATHER_MS: wait(
+    100,
+    0,
+    1_000,
+    "The same for objects that were woken for their timers, for which nobody waits; one that is due again before is noted by then. After a crash an object is woken once more in vain.",
   ),
   DELAY_WAIT_MAX_MS: wait(
     10_000,

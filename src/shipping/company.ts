@@ -11,16 +11,20 @@
 
 /** Of the time that the last flight took. */
 const WAIT_SHARE = 0.5;
-const WAIT_MAX_MS = 5;
 /** Landings without a wait after one in vain. */
 const LANDINGS_ALONE = 16;
 
 export class Company {
+  readonly #waitMaxMs: number;
   #aloneFor = 0;
+
+  constructor(waitMaxMs: number) {
+    this.#waitMaxMs = waitMaxMs;
+  }
 
   /** A flight has landed and left others behind: how long the next one waits. 0: not at all. */
   waitMs(flightMs: number): number {
-    if (this.#aloneFor === 0) return Math.min(flightMs * WAIT_SHARE, WAIT_MAX_MS);
+    if (this.#aloneFor === 0) return Math.min(flightMs * WAIT_SHARE, this.#waitMaxMs);
     this.#aloneFor--;
     return 0;
   }

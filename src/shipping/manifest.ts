@@ -180,14 +180,26 @@ export function hasContent(manifest: Manifest): boolean {
 }
 
 export function segmentBytes(manifest: Manifest): number {
-  return manifest.segments.reduce((sum, segment) => sum + segment.bytes, 0);
+  return sumsOf(manifest.segments).segmentBytes;
 }
 
 /** Of the segments that travel in the manifest. @param count of the first segments; default all */
-export function inlineBytes(manifest: Manifest, count = manifest.segments.length): number {
-  let bytes = 0;
-  for (let index = 0; index < count; index++) bytes += manifest.segments[index]?.body?.length ?? 0;
-  return bytes;
+export function inlineBytes({ segments }: Manifest, count = segments.length): number {
+  return (count === segments.length ? sumsOf(segments) : summed(segments.slice(0, count))).inlineBytes;
+}
+
+/** Asked before each flight, of lists that are long and far apart in memory: those that this node made know theirs. */
+function sumsOf(segments: readonly SegmentEntry[]): Sums {
+  return listBytes.get(segments) ?? summed(segments);
+}
+
+function summed(segments: readonly SegmentEntry[]): Sums {
+  let [all, inline] = [0, 0];
+  for (const { bytes, body } of segments) {
+    all += bytes;
+    inline += body?.length ?? 0;
+  }
+  return { segmentBytes: all, inlineBytes: inline };
 }
 
 /** Compact JSON: small, readable in any bucket browser. Entries are arrays: [epoch, ...numbers, bytes], then a body in base64. */
@@ -267,10 +279,16 @@ const LIST_BYTES_MIN = 512;
  * A list of segments as the bytes between its brackets. Each flight adds one entry to up to COMPACT_SEGMENTS_MAX, so a list
  * shares the array of the one it grew out of and writes behind its end; only the longest of those who share may do that.
  */
-interface ListBytes {
+interface ListBytes extends Sums {
   readonly bytes: Buffer;
   readonly length: number;
   readonly shared: { usedBytes: number };
+}
+
+/** What the segments of a list hold together, and those of them that travel in the manifest. */
+interface Sums {
+  readonly segmentBytes: number;
+  readonly inlineBytes: number;
 }
 
 const listBytes = new WeakMap<readonly SegmentEntry[], ListBytes>();
@@ -281,7 +299,7 @@ function listOf(segments: readonly SegmentEntry[]): ListBytes {
   // Without room for more: most lists that were read are written once or twice, by whoever takes the object over.
   const bytes = Buffer.from(segments.map(entryText).join(","), "latin1");
   const { length } = bytes;
-  const list = { bytes, length, shared: { usedBytes: length } };
+  const list = { bytes, length, shared: { usedBytes: length }, ...summed(segments) };
   listBytes.set(segments, list);
   return list;
 }
@@ -293,7 +311,14 @@ function appended(segments: readonly SegmentEntry[], entry: SegmentEntry): reado
   const { bytes, shared } = withRoom(before, text.length);
   const length = before.length + bytes.write(text, before.length, "latin1");
   shared.usedBytes = length;
-  listBytes.set(longer, { bytes, length, shared });
+  const segmentBytes = before.segmentBytes + entry.bytes;
+  listBytes.set(longer, {
+    bytes,
+    length,
+    shared,
+    segmentBytes,
+    inlineBytes: before.inlineBytes + (entry.body?.length ?? 0),
+  });
   return longer;
 }
 

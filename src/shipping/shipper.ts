@@ -86,7 +86,8 @@ type Phase<L extends Load> =
   | { readonly kind: "stopped"; readonly flight: Flight<L> }
   | { readonly kind: "ended"; readonly cause: Error };
 
-type ShipperSettings = Pick<Settings, "OBJECT_ACK_GATE_MS" | "OBJECT_SHIP_FAILURES_MAX"> & RetrySettings;
+type ShipperSettings = Pick<Settings, "OBJECT_ACK_GATE_MS" | "OBJECT_COMPANY_MS" | "OBJECT_SHIP_FAILURES_MAX"> &
+  RetrySettings;
 
 /** How long a flight may be held back so that more writes ride along. */
 export interface FlightHold {
@@ -113,7 +114,7 @@ export interface ShipperParts<L extends Load> {
 export class Shipper<L extends Load> implements Shipping {
   readonly #parts: ShipperParts<L>;
   readonly #gate: GateQueue;
-  readonly #company = new Company();
+  readonly #company: Company;
   #phase: Phase<L> = { kind: "idle" };
   /** Number of the last flight that took its cargo. */
   #lastFlight = 0;
@@ -124,6 +125,7 @@ export class Shipper<L extends Load> implements Shipping {
 
   constructor(parts: ShipperParts<L>) {
     this.#parts = parts;
+    this.#company = new Company(parts.settings.OBJECT_COMPANY_MS);
     this.#gate = new GateQueue(parts.world, parts.settings.OBJECT_ACK_GATE_MS, parts.gateMs);
   }
 

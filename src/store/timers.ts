@@ -78,6 +78,8 @@ export class Timers {
   readonly #tables: KernelTables;
   readonly #limits: Pick<Settings, "VALUE_BYTES_MAX">;
   readonly #change: OwingChange;
+  /** When the next is due, until something here changes: it is asked right before each COMMIT and right after it. */
+  #next: { readonly dueMs: number | undefined } | undefined;
 
   constructor(
     database: ObjectDatabase,
@@ -89,6 +91,7 @@ export class Timers {
     this.#database = database;
     this.#tables = tables;
     this.#limits = limits;
+    database.listen({ rolledBack: () => this.#forgetNext(), committed() {} });
   }
 
   /** A timer of the same name is replaced. Returns the new one's id. @throws MoonportError `too_large` */
@@ -101,7 +104,7 @@ export class Timers {
     this.#tables.ensure("_mp_timer");
     this.#tables.ensure("_mp_timer_due");
     if (request.name !== undefined) this.cancel(request.name);
-    this.#change.happened = true;
+    this.#changed();
     const name = request.name ?? null;
     return this.#database
       .kernel("INSERT INTO _mp_timer (name, due_ms, plan, method, args) VALUES (?, ?, ?, ?, ?)")
@@ -120,7 +123,7 @@ export class Timers {
   move(idOrName: number | string, plan: TimerPlan, dueMs: number): boolean {
     const timer = this.get(idOrName);
     if (timer === undefined) return false;
-    this.#change.happened = true;
+    this.#changed();
     this.#forgetState(timer.id);
     const sql = "UPDATE _mp_timer SET plan = ?, due_ms = ? WHERE id = ?";
     return this.#database.kernel(sql).run(encodePlan(plan), dueMs, timer.id) > 0;
@@ -147,9 +150,23 @@ export class Timers {
   }
 
   nextDueMs(): number | undefined {
+    this.#next ??= { dueMs: this.#readNextDueMs() };
+    return this.#next.dueMs;
+  }
+
+  #readNextDueMs(): number | undefined {
     if (!this.#tables.has("_mp_timer")) return undefined;
     const [due = null] = this.#database.kernel("SELECT min(due_ms) FROM _mp_timer").get() ?? [];
     return due === null || Number(due) >= NEVER_MS ? undefined : Number(due);
+  }
+
+  #changed(): void {
+    this.#change.happened = true;
+    this.#forgetNext();
+  }
+
+  #forgetNext(): void {
+    this.#next = undefined;
   }
 
   stateOf(id: number): TimerState {
@@ -175,7 +192,7 @@ export class Timers {
 
   /** A run has ended; the timer is set for the next one, or is gone. What its method made of the timer itself stays. */
   ended({ timer, dueMs, atMs, outcome, error, nextMs }: EndedRun): void {
-    this.#change.happened = true;
+    this.#changed();
     this.#remember({
       timer: timer.id,
       method: timer.method,
@@ -214,7 +231,7 @@ export class Timers {
       ...state
     }: { untilMs: number; dueMs: number; tries: number; attempts: number; beganMs: number; error: TimerError },
   ): void {
-    this.#change.happened = true;
+    this.#changed();
     const { runs, lastMs } = this.stateOf(timer.id);
     this.#database.kernel("UPDATE _mp_timer SET due_ms = ? WHERE id = ?").run(untilMs, timer.id);
     this.#saveState(timer.id, { ...state, runDueMs: state.dueMs, isDead: false, runs, lastMs });
@@ -278,7 +295,7 @@ export class Timers {
   }
 
   #remove(id: number): boolean {
-    this.#change.happened = true;
+    this.#changed();
     return this.#database.kernel("DELETE FROM _mp_timer WHERE id = ?").run(id) > 0;
   }
 
@@ -289,7 +306,9 @@ export class Timers {
 
   /** Ends all timers, as destroying the object does. */
   clear(): void {
-    if (this.count > 0) this.#database.kernel("DELETE FROM _mp_timer").run();
+    if (this.count === 0) return;
+    this.#forgetNext();
+    this.#database.kernel("DELETE FROM _mp_timer").run();
   }
 }
 

@@ -25,7 +25,7 @@ it("a timer runs its method once, when it is due, and its object knows its key",
 });
 
 it("the next timer of an object is on time though what became of the one before is still gathered", async () => {
-  const virtual = await start({ DELAY_GATHER_MS: 1_000 });
+  const virtual = await start({ DELAY_WAKES_GATHER_MS: 1_000 });
   await virtual.call("Alarm/a", "set", 2, "first");
   await virtual.call("Alarm/a", "set", 2.05, "second");
   await virtual.call("Alarm/a", "set", 2.5, "third");

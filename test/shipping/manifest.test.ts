@@ -6,6 +6,7 @@ import {
   firstManifest,
   inlineBytes,
   type Manifest,
+  segmentBytes,
   tombstone,
   withSegment,
   withSnapshot,
@@ -51,7 +52,11 @@ describe("a manifest", () => {
       const from = kept[Math.floor(random.fraction() * kept.length)] as Manifest;
       kept.push(grown(from, from.seq + 1, step));
     }
-    for (const manifest of kept) expect(decodeManifest("a/B/ü", encodeManifest(manifest))).toEqual(manifest);
+    for (const manifest of kept) {
+      const read = decodeManifest("a/B/ü", encodeManifest(manifest));
+      expect(read).toEqual(manifest);
+      expect(segmentBytes(manifest)).toBe(segmentBytes(read));
+    }
   });
 
   it("may hold the bodies of segments, each whole or the manifest is refused", () => {
@@ -59,8 +64,13 @@ describe("a manifest", () => {
     const entry = { epoch: 1, fromSeq: 12, toSeq: 12, bytes: body.length, body };
     const inline = withSegment(busy(), entry, position(12), "r12");
     const more = withSegment(inline, { ...entry, fromSeq: 13, toSeq: 13 }, position(13), "r13");
-    for (const manifest of [inline, more]) expect(decodeManifest("a/B/ü", encodeManifest(manifest))).toEqual(manifest);
+    for (const manifest of [inline, more]) {
+      const read = decodeManifest("a/B/ü", encodeManifest(manifest));
+      expect(read).toEqual(manifest);
+      expect(inlineBytes(read)).toBe(inlineBytes(manifest));
+    }
     expect(inlineBytes(more)).toBe(512);
+    expect(inlineBytes(more, busy().segments.length + 1)).toBe(256);
     const short = withSegment(busy(), { ...entry, bytes: 255 }, position(12), "r12");
     expect(() => decodeManifest("a/B/ü", encodeManifest(short))).toThrow("256 bytes instead of 255");
   });

@@ -24,10 +24,10 @@ class Harness {
 
   isFull = false;
 
-  constructor(permits?: PermitPool, holdMs?: number) {
+  constructor(permits?: PermitPool, holdMs?: number, settings: Record<string, number> = {}) {
     this.shipper = new Shipper<Load>({
       world: this.world,
-      settings: resolveSettings(),
+      settings: resolveSettings(settings),
       ...(permits && { permits }),
       ...(holdMs !== undefined && { hold: { boundMs: holdMs, isFull: () => this.isFull } }),
       cargo: { take: () => this.#take() },
@@ -385,8 +385,8 @@ describe("a flight that may be held back", () => {
 
 describe("a flight after one that others came too late for", () => {
   /** The first flight has taken a and b, and 8 ms; c came meanwhile. */
-  async function landedWithoutC(): Promise<Harness> {
-    const harness = new Harness();
+  async function landedWithoutC(settings: Record<string, number> = {}): Promise<Harness> {
+    const harness = new Harness(undefined, undefined, settings);
     harness.write("a");
     harness.write("b");
     await harness.time.settle();
@@ -416,6 +416,15 @@ describe("a flight after one that others came too late for", () => {
     await harness.time.advance(1);
     await harness.answer(1);
     expect(harness.heard).toEqual(["a", "b", "c", "a again"]);
+  });
+
+  it("waits no longer than OBJECT_COMPANY_MS", async () => {
+    const harness = await landedWithoutC({ OBJECT_COMPANY_MS: 2 });
+    await harness.time.advance(1);
+    expect(harness.flights).toHaveLength(1);
+    await harness.time.advance(1);
+    expect(harness.flights).toHaveLength(2);
+    expect((await landedWithoutC({ OBJECT_COMPANY_MS: 0 })).flights).toHaveLength(2);
   });
 
   it("does not wait for a while once nobody has come back", async () => {
