@@ -149,6 +149,8 @@ export class Publisher implements RowListener {
     if (this.#isStopped) return;
     const queue = this.#queueOf(object);
     const before = queue.rows.get(object.key);
+    // Whoever had to look whether the object is there may have looked before its last write.
+    if (before !== undefined && isOlder({ epoch, seq }, before)) return;
     if (before === undefined && this.#waiting >= this.#parts.settings.DIRECTORY_QUEUE_MAX) {
       this.#parts.counters.directory.dropped++;
       this.#dropped.add(object);
@@ -266,6 +268,12 @@ export class Publisher implements RowListener {
   #nowMs(): number {
     return this.#parts.world.clock.monotonicMs();
   }
+}
+
+type Place = Pick<WaitingRow, "epoch" | "seq">;
+
+function isOlder(a: Place, b: Place): boolean {
+  return a.epoch === b.epoch ? a.seq < b.seq : a.epoch < b.epoch;
 }
 
 function travellingRow({ object, epoch, seq, standing }: WaitingRow): TravellingRow {
