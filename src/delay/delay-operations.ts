@@ -7,8 +7,7 @@ import type { Settings } from "../settings/settings.js";
 import { encodeValue } from "../store/value-codec.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { CALL_ID_GRAMMAR, isCallId } from "../wire/call-id.js";
-import { backoffMs } from "../world/backoff.js";
-import { sleep, uuidv7, type World } from "../world/world.js";
+import { uuidv7, type World } from "../world/world.js";
 import {
   type Changed,
   type ChangedAnswer,
@@ -40,8 +39,6 @@ export interface DelayOperationsParts {
   readonly checkClass: (app: string, className: string) => void;
 }
 
-const PAUSE_FIRST_MS = 5;
-const PAUSE_MAX_MS = 500;
 const PAGE_DEFAULT = 100;
 const EVENT_NAME_MAX = 256;
 
@@ -129,7 +126,7 @@ export class DelayOperations implements DelayApi {
       const answer = (await scheduler.append(found.command.shard, entry)) as Changed;
       if (answer !== "delivering") return answer;
       if (world.clock.monotonicMs() >= untilMs) throw underWay(id);
-      await sleep(world, backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, world.random.fraction()));
+      await scheduler.pause(failures);
     }
   }
 

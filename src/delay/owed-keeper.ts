@@ -83,7 +83,7 @@ export class OwedKeeper implements Obligations, RowDebts {
   /** How many wakes of an object are being answered. */
   readonly #waking = new Map<string, number>();
   #idle: Deferred<void> | undefined;
-  #isStopped = false;
+  readonly #stopped = new AbortController();
 
   constructor(parts: OwedKeeperParts) {
     this.#parts = parts;
@@ -200,7 +200,7 @@ export class OwedKeeper implements Obligations, RowDebts {
   }
 
   abandon(): void {
-    this.#isStopped = true;
+    this.#stopped.abort();
     this.#idle?.resolve();
   }
 
@@ -254,7 +254,7 @@ export class OwedKeeper implements Obligations, RowDebts {
           const error = asMoonportError(thrown);
           if (this.#isStopped) return;
           world.log.warn({ object: id, code: error.code }, `a wake time is not registered yet: ${error.message}`);
-          await sleep(world, this.#pauseMs(++failures));
+          await sleep(world, this.#pauseMs(++failures), this.#stopped.signal);
         }
       }
     } finally {
@@ -306,7 +306,7 @@ export class OwedKeeper implements Obligations, RowDebts {
             continue;
           }
           world.log.warn({ object: object.id, code: error.code }, `its messages wait: ${error.message}`);
-          await sleep(world, this.#pauseMs(++failures));
+          await sleep(world, this.#pauseMs(++failures), this.#stopped.signal);
         }
       }
     } finally {
@@ -326,7 +326,7 @@ export class OwedKeeper implements Obligations, RowDebts {
         return void (await port.wake(owed.object, "owner"));
       } catch {
         owed.sendThrough = Math.max(owed.sendThrough, through);
-        await sleep(world, this.#pauseMs(failures));
+        await sleep(world, this.#pauseMs(failures), this.#stopped.signal);
       }
     }
   }
@@ -366,6 +366,10 @@ export class OwedKeeper implements Obligations, RowDebts {
     if (this.#owed.size > 0 || this.#idle === undefined) return;
     this.#idle.resolve();
     this.#idle = undefined;
+  }
+
+  get #isStopped(): boolean {
+    return this.#stopped.signal.aborted;
   }
 
   #isKept(owed: Owed): boolean {

@@ -40,7 +40,7 @@ export class OwedSessions {
   #takesAll = false;
   #later: Timer | undefined;
   #failures = 0;
-  #isStopped = false;
+  readonly #stopped = new AbortController();
 
   constructor(parts: OwedSessionsParts) {
     this.#parts = parts;
@@ -55,8 +55,12 @@ export class OwedSessions {
   }
 
   stop(): void {
-    this.#isStopped = true;
+    this.#stopped.abort();
     this.#later?.cancel();
+  }
+
+  get #isStopped(): boolean {
+    return this.#stopped.signal.aborted;
   }
 
   #look(takesAll: boolean): void {
@@ -132,7 +136,7 @@ export class OwedSessions {
         }
       };
       await Promise.all(Array.from({ length: this.#parts.settings.TAKEOVER_CONCURRENCY }, worker));
-      if (failed.length > 0) await sleep(this.#parts.world, this.#pauseMs(++failures));
+      if (failed.length > 0) await sleep(this.#parts.world, this.#pauseMs(++failures), this.#stopped.signal);
       waiting = failed;
     }
   }

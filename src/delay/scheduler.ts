@@ -42,7 +42,7 @@ export class Scheduler {
   readonly #parts: SchedulerParts;
   readonly #waiting = new Map<number, Waiting[]>();
   readonly #writing = new Set<number>();
-  #isStopped = false;
+  readonly #stopped = new AbortController();
 
   constructor(parts: SchedulerParts) {
     this.#parts = parts;
@@ -63,10 +63,7 @@ export class Scheduler {
         });
       }
       // The argument list was deleted as one that nobody refers to, just before.
-      await sleep(
-        this.#parts.world,
-        backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, this.#parts.world.random.fraction()),
-      );
+      await this.pause(failures);
     }
   }
 
@@ -91,8 +88,15 @@ export class Scheduler {
     return result.promise;
   }
 
+  /** Before something is asked of a shard once more; over at once when the node stops. */
+  pause(failures: number): Promise<void> {
+    const { world } = this.#parts;
+    const pauseMs = backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, world.random.fraction());
+    return sleep(world, pauseMs, this.#stopped.signal);
+  }
+
   stop(): void {
-    this.#isStopped = true;
+    this.#stopped.abort();
   }
 
   async #write(shard: number): Promise<void> {
@@ -128,8 +132,9 @@ export class Scheduler {
         return (await port.ask(shard, "append", [entries, settings.DELAY_LOG_ENTRIES_MAX])) as PlainValue[];
       } catch (thrown) {
         const error = asMoonportError(thrown);
-        if (this.#isStopped || !AGAIN.has(error.code) || world.clock.monotonicMs() > untilMs) throw error;
-        await sleep(world, backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, world.random.fraction()));
+        const isTooLate = this.#stopped.signal.aborted || world.clock.monotonicMs() > untilMs;
+        if (isTooLate || !AGAIN.has(error.code)) throw error;
+        await this.pause(failures);
       }
     }
   }
@@ -137,10 +142,10 @@ export class Scheduler {
   async #withArgumentsAside(shard: number, { isFresh: _, ...command }: ScheduledCommand): Promise<CommandRequest> {
     const { args } = command;
     if (args === null || args.byteLength <= this.#parts.settings.DELAY_ARGUMENTS_BYTES_MAX) return command;
-    const { arguments: store, world } = this.#parts;
+    const { arguments: store } = this.#parts;
     const argsHash = store.nameOf(args);
     for (let failures = 1; (await this.append(shard, { kind: "reserve", hash: argsHash })) !== true; failures++) {
-      await sleep(world, backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, world.random.fraction()));
+      await this.pause(failures);
     }
     await store.put(shard, argsHash, args);
     return { ...command, args: null, argsHash };

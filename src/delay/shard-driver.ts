@@ -92,6 +92,7 @@ export class ShardDriver {
   #tidyTimer: Timer | undefined;
   #failures = 0;
   #state: "driving" | "stopping" | "over" = "driving";
+  readonly #ended = new AbortController();
   #idle: Deferred<void> | undefined;
 
   constructor(shard: number, parts: ShardDriverParts) {
@@ -120,6 +121,7 @@ export class ShardDriver {
   /** At once: what is under way is somebody else's to find out about. */
   end(): void {
     this.#state = "over";
+    this.#ended.abort();
     this.#timer?.cancel();
     this.#tidyTimer?.cancel();
     this.#stopGathering();
@@ -334,7 +336,7 @@ export class ShardDriver {
         break;
       } catch (thrown) {
         if (!this.#goesOn(asMoonportError(thrown))) return;
-        await sleep(world, this.#pauseMs(++failures));
+        await sleep(world, this.#pauseMs(++failures), this.#ended.signal);
       }
     }
     for (const outcome of this.#outcomes) this.#gather(outcome);

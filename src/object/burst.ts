@@ -139,6 +139,11 @@ export class Burst {
     return this.#current?.kind === "call" ? this.#current : undefined;
   }
 
+  /** Why the residency was lost meanwhile, whether or not the burst has come to see it. */
+  get brokenBy(): MoonportError | undefined {
+    return this.#brokenBy;
+  }
+
   /** The residency was lost while the burst was waiting for a slice. */
   breakWith(error: MoonportError): void {
     this.#brokenBy = error;

@@ -366,6 +366,8 @@ export class ResidentObject implements FileHolder {
 
   async #runBurst(open: OpenObject): Promise<void> {
     for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
+    // Lost while it was waited for: whoever stands in the mailbox has it opened afresh.
+    if (this.openFile !== open) return;
     const lua = this.#context.catalog.classOf(this.object.app, this.object.className);
     const burst = this.#newBurst(open, lua);
     let waiting = await this.#transact(open, lua, burst, () => burst.run());
@@ -410,6 +412,8 @@ export class ResidentObject implements FileHolder {
       this.#settleBurst(open, lua, result);
       return result.kind === "committed" ? result.waiting : undefined;
     } finally {
+      // Lost between the burst's last look and now: it took its end for its own, and nobody else has closed the file.
+      if (burst.brokenBy !== undefined && result.kind !== "broken") this.#break(open, burst.brokenBy);
       this.#letReadsRun();
     }
   }
@@ -464,7 +468,13 @@ export class ResidentObject implements FileHolder {
   #open(): Promise<OpenObject> {
     const opening = this.#openFile();
     const done = opening.then(
-      (open) => {
+      ({ open, session }) => {
+        // In one step with the state: whoever ends a session finds a file that is open, or one that comes to this.
+        if (!this.#isUnder(session)) {
+          const cause = fenced();
+          open.close(cause);
+          return this.#notOpened(cause);
+        }
         if (open.isDestroyed) {
           this.#endWith(open);
           return this.#opened();
@@ -472,11 +482,7 @@ export class ResidentObject implements FileHolder {
         this.#state = { kind: "open", open };
         return open;
       },
-      (error) => {
-        this.#state = CLOSED;
-        this.#context.files.release(this);
-        throw error;
-      },
+      (error) => this.#notOpened(error),
     );
     const opened = opening.then(
       () => {},
@@ -486,7 +492,8 @@ export class ResidentObject implements FileHolder {
     return done;
   }
 
-  async #openFile(): Promise<OpenObject> {
+  /** @returns with the session under which it was claimed */
+  async #openFile(): Promise<{ readonly open: OpenObject; readonly session: string }> {
     await this.#context.files.acquire(this);
     const { session } = this.#context.fleet;
     const open = await OpenObject.open(this.#context, this.object, {
@@ -496,11 +503,19 @@ export class ResidentObject implements FileHolder {
       },
       broken: (open, error) => this.#lost(open, error),
     });
-    // A session that has lapsed keeps its name until there is another one.
-    if (session === this.#context.fleet.session && this.#context.fleet.isValid()) return open;
-    const cause = fenced();
-    open.close(cause);
-    throw cause;
+    return { open, session };
+  }
+
+  /** A session that has lapsed keeps its name until there is another one. */
+  #isUnder(session: string): boolean {
+    const { fleet } = this.#context;
+    return session === fleet.session && fleet.isValid();
+  }
+
+  #notOpened(error: unknown): never {
+    this.#state = CLOSED;
+    this.#context.files.release(this);
+    throw error;
   }
 
   #closeNow(open: OpenObject, cause: MoonportError): void {

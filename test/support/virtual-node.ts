@@ -31,6 +31,7 @@ export interface VirtualNodeOptions {
   readonly followsReleases?: readonly string[];
   readonly native?: NodeOptions["native"];
   readonly outbound?: NodeOptions["outbound"];
+  readonly fleet?: NodeOptions["fleet"];
   readonly seed?: number;
   /** The data folder; default a temporary one. */
   readonly root?: string;
@@ -89,6 +90,7 @@ export class VirtualNode {
       ...(this.#options.followsReleases !== undefined && { followsReleases: this.#options.followsReleases }),
       ...(this.#options.native !== undefined && { native: this.#options.native }),
       ...(this.#options.outbound !== undefined && { outbound: this.#options.outbound }),
+      ...(this.#options.fleet !== undefined && { fleet: this.#options.fleet }),
     });
     this.node = await this.time.until(opening);
   }
