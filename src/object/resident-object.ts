@@ -322,6 +322,7 @@ export class ResidentObject implements FileHolder {
 
   async #replace(work: ReplaceWork): Promise<void> {
     const ended = deferred();
+    const { session } = this.#context.fleet;
     try {
       const open = await this.#landedFile();
       this.#state = { kind: "replacing", open, done: ended.promise };
@@ -332,12 +333,15 @@ export class ResidentObject implements FileHolder {
     } catch (error) {
       work.reject(asMoonportError(error));
     }
-    if (this.#state.kind === "replacing") {
-      const { open } = this.#state;
-      this.#state = open === undefined ? CLOSED : { kind: "open", open };
-    }
+    if (this.#state.kind === "replacing") this.#stays(this.#state.open, session);
     ended.resolve();
     this.#letReadsRun();
+  }
+
+  /** Nothing, or not yet, stands in the file's place. Under another session than it was claimed under it is not served. */
+  #stays(open: OpenObject | undefined, session: string): void {
+    this.#state = open === undefined ? CLOSED : { kind: "open", open };
+    if (open !== undefined && !this.#isUnder(session)) this.lose(fenced());
   }
 
   /** The file, everything in it landed and nobody reading it; nothing where its history is damaged. */

@@ -77,6 +77,11 @@ function afterMicrotasks(count: number, action: () => void): void {
   else queueMicrotask(() => afterMicrotasks(count - 1, action));
 }
 
+function afterTurns(virtual: VirtualNode, turns: number, action: () => void): void {
+  if (turns === 0) action();
+  else virtual.time.soon(() => afterTurns(virtual, turns - 1, action));
+}
+
 afterEach(() => watchFaultPoints(() => {}));
 
 it.each(["put", "fail", "ask"])("in any microtask around a call of %s", async (method) => {
@@ -119,16 +124,12 @@ it("in any microtask after its COMMIT", async () => {
 it.each(["asked for", "claimed"])("in any turn and microtask after it was %s, while it is opened", async (since) => {
   const lapsing = await Lapsing.start();
   const { virtual, lapse } = lapsing;
-  const afterTurns = (turns: number, action: () => void): void => {
-    if (turns === 0) action();
-    else virtual.time.soon(() => afterTurns(turns - 1, action));
-  };
   for (let turns = 0; turns < 8; turns++) {
     for (let count = 0; count < 24; count++) {
       const box = `Box/${turns}-${count}`;
       const begin = (): void => {
         lapsing.claimed = () => {};
-        afterTurns(turns, () => afterMicrotasks(count, lapse));
+        afterTurns(virtual, turns, () => afterMicrotasks(count, lapse));
       };
       if (since === "claimed") lapsing.claimed = begin;
       else begin();
@@ -136,6 +137,48 @@ it.each(["asked for", "claimed"])("in any turn and microtask after it was %s, wh
       await lapsing.assertServes(box, `lapsed after ${turns} turns and ${count} microtasks`);
       expect(((await virtual.call(box, "all")) as number[]).filter((one) => one !== 2)).toEqual([3]);
     }
+  }
+  await virtual.stop();
+});
+
+it.each([
+  ["that is there", 1],
+  ["that never was", 99],
+])("in any turn of bringing back a past %s", async (_, seq) => {
+  const lapsing = await Lapsing.start();
+  const { virtual, lapse } = lapsing;
+  for (let turns = 0; turns < 60; turns++) {
+    const box = `Box/${turns}`;
+    for (const value of [1, 2]) await virtual.call(box, "put", value);
+    afterTurns(virtual, turns, lapse);
+    await virtual.time.until(virtual.node.restore(virtual.identity(box), { at: { seq } }).catch(() => {}));
+    await lapsing.assertServes(box, `lapsed after ${turns} turns`);
+    const all = await virtual.call(box, "all");
+    if (seq === 99) expect(all).toEqual([1, 2, 3]);
+    else
+      expect([
+        [1, 2, 3],
+        [1, 3],
+      ]).toContainEqual(all);
+  }
+  await virtual.stop();
+});
+
+it("in any microtask after a past turned out to take no place", async () => {
+  const lapsing = await Lapsing.start();
+  const { virtual, lapse } = lapsing;
+  for (let count = 0; count < MICROTASKS; count++) {
+    const box = `Box/${count}`;
+    for (const value of [1, 2]) await virtual.call(box, "put", value);
+    watchFaultPoints((point) => {
+      if (point !== "restore.made") return;
+      afterMicrotasks(count, lapse);
+      throw new Error("it cannot be adapted");
+    });
+    const restoring = virtual.node.restore(virtual.identity(box), { at: { seq: 1 } });
+    await expect(virtual.time.until(restoring)).rejects.toThrow("adapted");
+    await lapsing.assertServes(box, `lapsed after ${count}`);
+    expect(await virtual.call(box, "all")).toEqual([1, 2, 3]);
   }
   await virtual.stop();
 });
