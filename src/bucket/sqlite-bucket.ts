@@ -22,7 +22,14 @@ import { checkBucketKey, checkWrites } from "./bucket-key.js";
 import { LockedMarks } from "./process-marks.js";
 import { rechunked } from "./rechunked.js";
 import { SqliteBucketReader, unexpectedAnswer } from "./sqlite-bucket-reader.js";
-import { PART_BYTES_MAX, type StoreAnswer } from "./sqlite-protocol.js";
+import {
+  addWrites,
+  noWrites,
+  PART_BYTES_MAX,
+  type StoreAnswer,
+  type StoreWrite,
+  writeOutcome,
+} from "./sqlite-protocol.js";
 import { WorkerLane } from "./worker-lane.js";
 
 /** How often a bucket looks for what dead processes left half staged. */
@@ -93,8 +100,7 @@ export class SqliteBucket implements Bucket {
 
   async write(writes: readonly BucketWrite[]): Promise<WriteOutcome> {
     checkWrites(writes, this.atomic);
-    const requested = writes.map(({ key, bytes, condition }) => ({ key, bytes, condition }));
-    const answer = await this.#change({ kind: "write", writes: requested });
+    const answer = await this.#change({ kind: "write", writes: writes.map(asStored) });
     if (answer.kind === "landed" || answer.kind === "lost") return answer;
     throw unexpectedAnswer(answer);
   }
@@ -106,21 +112,11 @@ export class SqliteBucket implements Bucket {
 
   async #writeMany(batches: readonly (readonly BucketWrite[])[]): Promise<readonly WriteOutcome[]> {
     for (const writes of batches) checkWrites(writes, this.atomic);
-    const writes = batches.flat();
-    const answer = await this.#change({
-      kind: "write_many",
-      sizes: batches.map(({ length }) => length),
-      keys: writes.map(({ key }) => key),
-      bytes: writes.map(({ bytes }) => bytes),
-      versions: writes.map(({ condition }) => {
-        if (condition === undefined) return undefined;
-        return "absent" in condition ? null : condition.version;
-      }),
-    });
+    const columns = noWrites<Uint8Array>();
+    for (const writes of batches) addWrites(columns, writes.map(asStored), (bytes) => bytes);
+    const answer = await this.#change(columns);
     if (answer.kind !== "outcomes") throw unexpectedAnswer(answer);
-    return answer.outcomes.map((outcome): WriteOutcome => {
-      return typeof outcome === "string" ? { kind: "lost", key: outcome } : { kind: "landed", versions: outcome };
-    });
+    return answer.outcomes.map(writeOutcome);
   }
 
   async writeStream(key: string, parts: AsyncIterable<Uint8Array>): Promise<Version> {
@@ -197,6 +193,10 @@ export class SqliteBucket implements Bucket {
       this.#planSweep(SWEEP_INTERVAL_MS);
     }
   }
+}
+
+function asStored({ key, bytes, condition }: BucketWrite): StoreWrite {
+  return { key, bytes, condition };
 }
 
 /** Parts that were staged, or failed to be, are seen by nobody: whatever went wrong, nothing happened. */

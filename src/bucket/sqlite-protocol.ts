@@ -5,7 +5,7 @@
  * message holds a whole batch, its bytes copied once into one buffer that is transferred. Cloning an array would copy the
  * whole buffer below it, which for a small slice of a pool is far more.
  */
-import type { FailureOutcome, Version, WriteCondition } from "./bucket.js";
+import type { FailureOutcome, Version, WriteCondition, WriteOutcome } from "./bucket.js";
 
 /** Largest part of a large object: bounds what one message of a stream holds in memory. */
 export const PART_BYTES_MAX = 1024 * 1024;
@@ -25,6 +25,44 @@ export interface StoreWrites<Bytes = Uint8Array> {
   readonly bytes: readonly Bytes[];
   /** The version that must stand there, `null` where nothing may. */
   readonly versions: readonly (Version | null | undefined)[];
+}
+
+/** A {@link StoreWrites} that is being put together. */
+export interface WriteColumns<Bytes = Uint8Array> extends StoreWrites<Bytes> {
+  readonly sizes: number[];
+  readonly keys: string[];
+  readonly bytes: Bytes[];
+  readonly versions: (Version | null | undefined)[];
+}
+
+export function noWrites<Bytes>(): WriteColumns<Bytes> {
+  return { kind: "write_many", sizes: [], keys: [], bytes: [], versions: [] };
+}
+
+/** One more batch. */
+export function addWrites<Bytes>(
+  { sizes, keys, bytes, versions }: WriteColumns<Bytes>,
+  writes: readonly StoreWrite[],
+  bytesAs: (bytes: Uint8Array) => Bytes,
+): void {
+  sizes.push(writes.length);
+  for (const write of writes) {
+    keys.push(write.key);
+    bytes.push(bytesAs(write.bytes));
+    versions.push(versionOf(write.condition));
+  }
+}
+
+function versionOf(condition: WriteCondition | undefined): Version | null | undefined {
+  if (condition === undefined) return undefined;
+  return "absent" in condition ? null : condition.version;
+}
+
+/** What became of one batch of many: the versions it gave, or the key that lost. */
+export type BatchOutcome = readonly Version[] | string;
+
+export function writeOutcome(outcome: BatchOutcome): WriteOutcome {
+  return typeof outcome === "string" ? { kind: "lost", key: outcome } : { kind: "landed", versions: outcome };
 }
 
 /** Requests that change the file, and go to the thread that writes. */
@@ -75,8 +113,8 @@ export type StoreAnswer<Bytes = Uint8Array> =
   | { readonly kind: "object"; readonly bytes: Bytes; readonly version: Version }
   /** Of the first keys that were asked for, at least one; the bytes of those that are there. */
   | { readonly kind: "objects"; readonly versions: readonly (Version | undefined)[]; readonly bytes: readonly Bytes[] }
-  /** Of each batch the versions it gave, or the key that lost. */
-  | { readonly kind: "outcomes"; readonly outcomes: readonly (readonly Version[] | string)[] }
+  /** Of each batch, in their order. */
+  | { readonly kind: "outcomes"; readonly outcomes: readonly BatchOutcome[] }
   /** A large object, whose parts are asked for one by one. */
   | { readonly kind: "body"; readonly body: number }
   | { readonly kind: "part"; readonly bytes: Bytes; readonly last: boolean }

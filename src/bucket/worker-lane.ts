@@ -12,9 +12,12 @@ import { workerFile } from "../world/worker-file.js";
 import type { Timer, World } from "../world/world.js";
 import { bucketError, type FailureOutcome } from "./bucket.js";
 import {
+  addWrites,
+  type BatchOutcome,
   type FromWorker,
   mapAnswerBytes,
   mapRequestBytes,
+  noWrites,
   Packer,
   type StorageFault,
   type StoreAnswer,
@@ -23,6 +26,8 @@ import {
   unpacker,
   type WorkerRole,
   type WorkerStart,
+  type WriteColumns,
+  writeOutcome,
 } from "./sqlite-protocol.js";
 import { storageFaultOf } from "./sqlite-schema.js";
 
@@ -45,7 +50,8 @@ interface Entry {
 }
 
 interface BatchUnderWay {
-  readonly entries: readonly Entry[];
+  /** By request: whom its answer is for. */
+  readonly asked: readonly (readonly Entry[])[];
   answered: number;
 }
 
@@ -192,8 +198,8 @@ export class WorkerLane {
     if ((state.kind !== "opening" && state.kind !== "ready") || state.worker !== worker) return;
     this.#commitsBefore += this.#commits;
     this.#commits = 0;
-    for (const { entries } of this.#underWay.values()) {
-      for (const entry of entries) this.#fail(entry, outcomeOf(entry), `the thread of ${this.#name} ended`);
+    for (const { asked } of this.#underWay.values()) {
+      for (const entry of asked.flat()) this.#fail(entry, outcomeOf(entry), `the thread of ${this.#name} ended`);
     }
     this.#underWay.clear();
     if (this.#startFails()) return;
@@ -230,23 +236,36 @@ export class WorkerLane {
     while (this.#waiting.length > 0 && this.#underWay.size < BATCHES_UNDER_WAY) this.#sendBatch(this.#state.worker);
   }
 
+  /** Writes that stand next to each other go as one request. */
   #sendBatch(worker: Worker): void {
     const packer = new Packer();
-    const entries: Entry[] = [];
+    const asked: Entry[][] = [];
     const requests: StoreRequest<number>[] = [];
+    let together: { readonly columns: WriteColumns<number>; readonly entries: Entry[] } | undefined;
     let taken = 0;
     for (const entry of this.#waiting) {
-      if (entries.length >= BATCH_REQUESTS_MAX || packer.sizeBytes >= BATCH_BYTES_MAX) break;
+      if (taken >= BATCH_REQUESTS_MAX || packer.sizeBytes >= BATCH_BYTES_MAX) break;
       taken += 1;
       if (entry.state === "settled") continue;
       entry.state = "sent";
-      entries.push(entry);
-      requests.push(mapRequestBytes(entry.request, packer.add));
+      if (entry.request.kind !== "write") {
+        together = undefined;
+        asked.push([entry]);
+        requests.push(mapRequestBytes(entry.request, packer.add));
+        continue;
+      }
+      if (together === undefined) {
+        together = { columns: noWrites(), entries: [] };
+        asked.push(together.entries);
+        requests.push(together.columns);
+      }
+      together.entries.push(entry);
+      addWrites(together.columns, entry.request.writes, packer.add);
     }
     this.#waiting = this.#waiting.slice(taken);
-    if (entries.length === 0) return;
+    if (asked.length === 0) return;
     const batch = ++this.#lastId;
-    this.#underWay.set(batch, { entries, answered: 0 });
+    this.#underWay.set(batch, { asked, answered: 0 });
     post(worker, { kind: "batch", batch, requests, blob: packer.blob() });
   }
 
@@ -258,13 +277,18 @@ export class WorkerLane {
     this.#garbage = message.garbage;
     const bytesOf = unpacker(message.blob);
     for (const packed of message.answers) {
-      const answer = mapAnswerBytes(packed, bytesOf);
-      const entry = batch.entries[batch.answered++];
-      if (entry) this.#answer(entry, answer);
+      this.#answerAll(batch.asked[batch.answered++] ?? [], mapAnswerBytes(packed, bytesOf));
     }
     if (!message.last) return;
     this.#underWay.delete(message.batch);
     this.#planFlush();
+  }
+
+  #answerAll(entries: readonly Entry[], answer: StoreAnswer): void {
+    for (const [index, entry] of entries.entries()) {
+      const isOneOfMany = answer.kind === "outcomes" && entry.request.kind === "write";
+      this.#answer(entry, isOneOfMany ? writeOutcome(answer.outcomes[index] as BatchOutcome) : answer);
+    }
   }
 
   #answer(entry: Entry, answer: StoreAnswer): void {

@@ -34,7 +34,7 @@ export interface ConnectOptions {
   readonly reconnectAttemptsMax?: number;
   /**
    * Calls that are with a node at the same time; further ones wait here. Default 100: below the node's own
-   * SOCKET_CALLS_MAX, at which it would read nothing more, cancellations neither.
+   * SOCKET_OBJECT_CALLS_MAX and SOCKET_CALLS_MAX, at which it would read nothing more, cancellations neither.
    */
   readonly callsInFlightMax?: number;
   /** Calls under way in all; one more is refused with `client_full`. Default 10,000. */

@@ -87,6 +87,7 @@ export class ClientSocket {
     this.#calls = new SocketCalls({
       node: served,
       callsMax: settings.SOCKET_CALLS_MAX,
+      objectCallsMax: settings.SOCKET_OBJECT_CALLS_MAX,
       timeoutMs: settings.CALL_TIMEOUT_MS,
       deadlines,
       hasRoom: (running) => this.#expectedBytes(running) < settings.SOCKET_BUFFER_BYTES_MAX,

@@ -1,8 +1,8 @@
 /**
  * The calls of one WebSocket.
  *
- * At most SOCKET_CALLS_MAX are under way, in the order they came; those that came with them in one read wait here, and the
- * socket is not read meanwhile. A call that is cancelled, or whose socket is gone, is not run unless it has begun. The time that
+ * At most SOCKET_CALLS_MAX are under way, and of one object SOCKET_OBJECT_CALLS_MAX. They begin in the order they came: whatever
+ * is behind one that may not begin waits here as well, and the socket is not read meanwhile. A call that is cancelled, or whose socket is gone, is not run unless it has begun. The time that
  * a call may wait counts from when it was read: one whose time is up while it waits here is answered here.
  */
 import { asMoonportError, MoonportError } from "../errors.js";
@@ -29,6 +29,7 @@ export interface SocketCallInput {
 export interface SocketCallsOptions {
   readonly node: NodeApi;
   readonly callsMax: number;
+  readonly objectCallsMax: number;
   /** How long a call waits in all that does not say it. */
   readonly timeoutMs: number;
   readonly deadlines: Deadlines;
@@ -47,6 +48,8 @@ export class SocketCalls {
   readonly #watch: Watch;
   /** In the node: those under way, and those that were cancelled and have not ended yet. */
   #running = 0;
+  /** The same by object. */
+  readonly #runningOf = new Map<string, number>();
   #idle: (() => void) | undefined;
 
   constructor(options: SocketCallsOptions) {
@@ -70,13 +73,13 @@ export class SocketCalls {
   begin(input: SocketCallInput): void {
     checkMethodName(input.method);
     const call = new SocketCall(input);
-    if (this.#mayRun()) this.#run(call);
+    if (this.#waiting.size === 0 && this.#mayRun(call)) this.#run(call);
     else this.#wait(call);
   }
 
   /** Nobody waits for its answer any longer. */
   cancel(id: number): void {
-    if (this.#waiting.delete(id)) return;
+    if (this.#waiting.delete(id)) return this.#waitsNoLonger();
     const call = this.#underWay.get(id);
     if (call === undefined) return;
     call.giveUp();
@@ -86,7 +89,7 @@ export class SocketCalls {
   /** Begins what may begin now. */
   resume(): void {
     for (const [id, { call, expiresMs }] of this.#waiting) {
-      if (!this.#mayRun()) return;
+      if (!this.#mayRun(call)) return;
       this.#waiting.delete(id);
       call.timeoutMs = Math.max(0, expiresMs - this.#watch.nowMs);
       this.#run(call);
@@ -112,8 +115,10 @@ export class SocketCalls {
     });
   }
 
-  #mayRun(): boolean {
-    return this.#running < this.#options.callsMax && this.#options.hasRoom(this.#running);
+  #mayRun({ object }: SocketCall): boolean {
+    const { callsMax, objectCallsMax, hasRoom } = this.#options;
+    if (this.#running >= callsMax || !hasRoom(this.#running)) return false;
+    return (this.#runningOf.get(object.id) ?? 0) < objectCallsMax;
   }
 
   #wait(call: SocketCall): void {
@@ -132,21 +137,29 @@ export class SocketCalls {
       this.#waiting.delete(id);
       this.#options.failed(id, expired(call));
     }
+    this.#waitsNoLonger();
     return earliestMs;
+  }
+
+  /** One that waited is gone: those behind it may have stood there for its object alone. */
+  #waitsNoLonger(): void {
+    this.resume();
+    if (this.#waiting.size === 0) this.#options.eased();
   }
 
   #run(call: SocketCall): void {
     this.#running++;
+    this.#runningOf.set(call.object.id, (this.#runningOf.get(call.object.id) ?? 0) + 1);
     this.#underWay.set(call.id, call);
     const answer = call.instead === undefined ? this.#options.node.call(call) : call.instead(call.timeoutMs);
     answer.then(
       (reply) => {
         if (this.#ended(call)) this.#options.replied(call.id, reply);
-        this.#next();
+        this.#next(call);
       },
       (error: unknown) => {
         if (this.#ended(call)) this.#options.failed(call.id, asMoonportError(error));
-        this.#next();
+        this.#next(call);
       },
     );
   }
@@ -158,8 +171,11 @@ export class SocketCalls {
     return true;
   }
 
-  #next(): void {
+  #next({ object }: SocketCall): void {
     this.#running--;
+    const others = (this.#runningOf.get(object.id) ?? 0) - 1;
+    if (others > 0) this.#runningOf.set(object.id, others);
+    else this.#runningOf.delete(object.id);
     if (this.#waiting.size > 0) this.resume();
     if (this.#waiting.size === 0) this.#options.eased();
     if (this.#underWay.size === 0) this.#idle?.();

@@ -371,10 +371,16 @@ export const SETTINGS = {
   SOCKETS_MAX: count(10_000, 1, 1_000_000, "Open WebSockets; a further one is refused with node_full."),
   SOCKET_FRAME_BYTES_MAX: size(MIB, KIB, 64 * MIB, "Size of one frame that a client sends over a WebSocket."),
   SOCKET_CALLS_MAX: count(
+    512,
+    1,
+    100_000,
+    "Calls under way of one WebSocket; at the bound it is not read until one is answered.",
+  ),
+  SOCKET_OBJECT_CALLS_MAX: count(
     128,
     1,
     100_000,
-    "Calls under way of one WebSocket; at the bound it is not read until one is answered. Not above OBJECT_MAILBOX_MAX, or one socket can fill a mailbox.",
+    "Those of them that go to one object; what is behind one more waits, too. Not above OBJECT_MAILBOX_MAX, or one socket can fill a mailbox.",
   ),
   SOCKET_SUBSCRIPTIONS_MAX: count(
     1_000,

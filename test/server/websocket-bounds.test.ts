@@ -265,6 +265,25 @@ describe("a client that asks for more than may be under way", () => {
     expect(sockets.door.load.calls).toBe(0);
   });
 
+  it("goes on behind a call that waits for its object alone when that is cancelled, or its time is up", async () => {
+    const { client, replies } = await gated({ SOCKET_CALLS_MAX: 9, SOCKET_OBJECT_CALLS_MAX: 1 });
+    const raw = (client.ws as unknown as { _socket: net.Socket })._socket;
+    raw.cork();
+    client.send({ type: "call", id: 1, ...TARGET, method: "bid" });
+    client.send({ type: "call", id: 2, ...TARGET, method: "never" });
+    client.send({ type: "call", id: 3, ...TARGET, key: "other", method: "second" });
+    client.send({ type: "cancel", id: 2 });
+    client.send({ type: "call", id: 4, ...TARGET, method: "never", timeoutMs: 10 });
+    client.send({ type: "call", id: 5, ...TARGET, key: "third", method: "third" });
+    raw.uncork();
+    await client.next("error", 4);
+    await eventually(() => replies.length === 3);
+    expect(sockets.node.calls.map(({ method }) => method)).toEqual(["bid", "second", "third"]);
+    for (const reply of replies) reply.resolve({ value: null });
+    await client.roundTrip();
+    expect(sockets.door.load.calls).toBe(0);
+  });
+
   it("may cancel a call that waits: it is never begun", async () => {
     const { client, replies } = await gated({ SOCKET_CALLS_MAX: 1 });
     // In one write, so that the cancel is read although the socket is not read any further.
