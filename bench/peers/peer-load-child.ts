@@ -35,5 +35,5 @@ function opened(spec: PeerLoadSpec): Promise<Load> {
   const { way, url, method, keys, inFlight } = spec;
   if (way === "workerd http")
     return HttpLoad.open({ door: "http", url, operation: { kind: method, keys }, inFlight, ids: false });
-  return way === "redis" || way === "redis wait" ? openRedisLoad(spec) : openWorkerdLoad(spec);
+  return way === "workerd sockets" || way === "workerd worker" ? openWorkerdLoad(spec) : openRedisLoad(spec);
 }

@@ -6,10 +6,14 @@ export type Way =
   | "workerd http"
   /** A WebSocket to each object. */
   | "workerd sockets"
+  /** One WebSocket to a worker, which asks the objects. */
+  | "workerd worker"
   /** One connection. */
   | "redis"
   /** One connection, and WAIT 1 behind the calls of each write to it. */
-  | "redis wait";
+  | "redis wait"
+  /** A connection for each call in flight, and WAIT 1 behind its call. */
+  | "redis wait each";
 
 export interface PeerLoadSpec {
   readonly way: Way;

@@ -61,6 +61,8 @@ function workerdRows(): PeerRow[] {
       ...[1, 64].map((inFlight) => row("workerd ws", "workerd sockets", method, "hot", inFlight, "ws")),
       ...[64, 256].map((inFlight) => row("workerd ws", "workerd sockets", method, "1000", inFlight, "ws")),
     ]),
+    row("workerd worker", "workerd worker", "write", "hot", 64, "ws"),
+    row("workerd worker", "workerd worker", "write", "1000", 256, "ws"),
     ...methods.flatMap((method) => [
       ...[1, 64].map((inFlight) => row("workerd http", "workerd http", method, "hot", inFlight, "http")),
       row("workerd http", "workerd http", method, "1000", 64, "http"),
@@ -74,6 +76,14 @@ function redisRows(product: "redis" | "redis wait"): PeerRow[] {
     ...inFlight.map((count) => row(product, product, "write", "hot", count, "ws")),
     ...[...inFlight, 256].map((count) => row(product, product, "write", "1000", count, "ws")),
     ...(product === "redis" ? inFlight.map((count) => row(product, product, "look", "hot", count, "ws")) : []),
+    ...(product === "redis wait"
+      ? (
+          [
+            ["hot", 64],
+            ["1000", 256],
+          ] as const
+        ).map(([spread, count]) => row("redis wait each", "redis wait each", "write", spread, count, "ws"))
+      : []),
   ];
 }
 

@@ -1,6 +1,7 @@
 /**
- * Scripts of Redis called over one connection by a load that lays its commands out in advance. WAIT speaks for everything that its
- * connection has written before: one behind all calls of a flush serves them together, and holds up those that come next.
+ * Scripts of Redis called by a load that lays its commands out in advance. WAIT speaks for everything that its connection has
+ * written before: over one connection, one behind all calls of a flush serves them together, and holds up those that come next.
+ * Clients that do not share a connection have one each.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -20,14 +21,18 @@ const ONE_REPLICA = Buffer.from(":1\r\n");
 
 export async function openRedisLoad(spec: PeerLoadSpec): Promise<LineLoad> {
   const script = readFileSync(path.join(BENCH_FOLDER, "peers/redis", `${spec.method}.lua`), "utf8");
-  const connection = await RedisConnection.open(spec.url);
-  await connection.ask("SCRIPT", "LOAD", script);
+  const hasOneEach = spec.way === "redis wait each";
+  const connections = await Promise.all(
+    Array.from({ length: hasOneEach ? spec.inFlight : 1 }, () => RedisConnection.open(spec.url)),
+  );
+  await connections[0]?.ask("SCRIPT", "LOAD", script);
   const calls = spec.keys.map((key) => callOf(script, key, spec.method));
   const callAt = (index: number): Buffer => {
     const call = calls[placeOf(index, calls.length)] as (typeof calls)[number];
     return call(index);
   };
-  return new LineLoad([redisLine(connection, callAt, spec.way === "redis wait")], spec.inFlight);
+  const lines = connections.map((connection) => redisLine(connection, callAt, spec.way !== "redis"));
+  return new LineLoad(lines, hasOneEach ? 1 : spec.inFlight);
 }
 
 /** Replies come in the order of the commands: they need no numbers. */

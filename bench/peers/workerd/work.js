@@ -55,9 +55,24 @@ export class Work extends DurableObject {
   }
 }
 
+// As a node's own socket: one for all objects.
+function sharedSocket(env) {
+  const { 0: client, 1: server } = new WebSocketPair();
+  server.accept();
+  const objects = new Map();
+  server.addEventListener("message", async ({ data }) => {
+    const { id, key, method, args } = JSON.parse(data);
+    const object = objects.get(key) ?? env.work.get(env.work.idFromName(key));
+    objects.set(key, object);
+    server.send(JSON.stringify({ id, value: await object[method](...args) }));
+  });
+  return new Response(null, { status: 101, webSocket: client });
+}
+
 // The paths are those of a moonport node, so that one load asks both: /v1/default/Work/KEY/METHOD.
 export default {
   fetch(request, env) {
+    if (new URL(request.url).pathname === "/v1/socket") return sharedSocket(env);
     const [, , , , key] = new URL(request.url).pathname.split("/");
     return env.work.get(env.work.idFromName(key)).fetch(request);
   },

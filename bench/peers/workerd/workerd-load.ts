@@ -1,6 +1,6 @@
 /**
- * Calls of Durable Objects by the light client: a WebSocket to each object, which costs workerd half of what one socket to the
- * worker in front of them does. JSON in text frames laid out in advance.
+ * Calls of Durable Objects by the light client: a WebSocket to each object, or one to the worker in front of them. JSON in text
+ * frames laid out in advance.
  */
 import { type Line, LineLoad, socketLine } from "../../load/line-load.js";
 import { placeOf } from "../../load/load.js";
@@ -16,6 +16,7 @@ const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 
 export async function openWorkerdLoad(spec: PeerLoadSpec): Promise<LineLoad> {
+  if (spec.way === "workerd worker") return new LineLoad([await workerLine(spec)], spec.inFlight);
   const frame = frameMaker(spec.method);
   const lines: Line[] = [];
   for (let first = 0; first < spec.keys.length; first += OPENING_AT_ONCE) {
@@ -26,6 +27,16 @@ export async function openWorkerdLoad(spec: PeerLoadSpec): Promise<LineLoad> {
     lines.push(...sockets.map((socket) => socketLine(socket, frame, answerId)));
   }
   return new LineLoad([lines.length === 1 ? (lines[0] as Line) : together(lines)], spec.inFlight);
+}
+
+async function workerLine({ url, method, keys }: PeerLoadSpec): Promise<Line> {
+  const socket = await RawSocket.open(`${url.replace("http", "ws")}/v1/socket`, "json");
+  const frames = keys.map((key) => frameMaker(method, key));
+  const frameOf = (id: number, index: number): Buffer => {
+    const frame = frames[placeOf(index, frames.length)] as (typeof frames)[number];
+    return frame(id, index);
+  };
+  return socketLine(socket, frameOf, answerId);
 }
 
 /** One line over many: a call goes to that of its object. */
@@ -51,10 +62,11 @@ function together(lines: readonly Line[]): Line {
 }
 
 /** JSON allows spaces before a number: one of any length fits into the frame that was laid out. */
-function frameMaker(method: "write" | "look"): (id: number, index: number) => Buffer {
+function frameMaker(method: "write" | "look", key?: string): (id: number, index: number) => Buffer {
   const room = (characters: number): string => "0".padStart(characters);
   const start = `${START}${room(ID_CHARACTERS)}`;
-  const call = `,"method":"${method}","args":[`;
+  const object = key === undefined ? "" : `,"key":"${key}"`;
+  const call = `${object},"method":"${method}","args":[`;
   const text = `${start}${call}${method === "write" ? `"ada",${room(AMOUNT_CHARACTERS)}` : ""}]}`;
   const template = clientFrame(text);
   const idEnd = template.length - text.length + start.length;
