@@ -39,9 +39,14 @@ export class Doors implements Group {
     this.#parent = parent;
     this.cases = [
       ...[1, 64, 256].map((inFlight) => this.#echoed("ws", inFlight)),
+      this.#echoed("ws each", 64),
       ...[1, 64].map((inFlight) => this.#echoed("http", inFlight)),
       ...[1, 64, 256].flatMap((inFlight) => this.#socketCalls("hot", inFlight)),
       ...[64, 256].flatMap((inFlight) => this.#socketCalls("1000", inFlight)),
+      ...(["hot", "1000"] as const).flatMap((spread) => [
+        this.#calls("ws each", "write", spread, 64, true),
+        this.#calls("ws each", "look", spread, 64),
+      ]),
       this.#calls("http", "write", "hot", 1),
       this.#calls("http", "look", "hot", 1),
       ...(["hot", "1000"] as const).flatMap((spread) => [
@@ -159,7 +164,7 @@ function echoName(door: Door, inFlight: number): string {
 
 /** The client goes over the same socket as the light one: it is held against the same echo. */
 function floorsOf(door: Door, method: Method, spread: Spread, inFlight: number): Comparison[] {
-  const echo = echoName(door === "http" ? "http" : "ws", inFlight);
+  const echo = echoName(door === "client" ? "ws" : door, inFlight);
   if (method === "look") return [{ figure: "rate", floors: [echo] }];
   if (inFlight === 1) return [{ figure: "p50", floors: ["bucket put", echo] }];
   const file = spread === "hot" ? "sqlite transaction" : "sqlite transaction 1000 files";

@@ -18,7 +18,7 @@ const commands = {
   open: async (spec: LoadSpec): Promise<void> => {
     await close();
     if (spec.door === "client") load = new ClientLoad(spec);
-    else load = await (spec.door === "ws" ? openSocketLoad(spec) : HttpLoad.open(spec));
+    else load = await (spec.door === "http" ? HttpLoad.open(spec) : openSocketLoad(spec));
   },
   round: async (bounds: RoundBounds): Promise<Round> => {
     if (load === undefined) throw new Error("nothing is open");

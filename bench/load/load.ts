@@ -8,8 +8,11 @@ export type Operation =
   | { readonly kind: "unit"; readonly key: string; readonly objects: number };
 
 export interface LoadSpec {
-  /** `ws`: the light client over one WebSocket with MessagePack; `client`: moonport/client over the same; `http`: a kept connection for each call in flight. */
-  readonly door: "ws" | "client" | "http";
+  /**
+   * `ws`: the light client over one WebSocket with MessagePack; `ws each`: a socket for each call in flight; `client`:
+   * moonport/client over one; `http`: a kept connection for each call in flight.
+   */
+  readonly door: "ws" | "ws each" | "client" | "http";
   /** `http://127.0.0.1:7070` */
   readonly url: string;
   readonly operation: Operation;

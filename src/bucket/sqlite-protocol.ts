@@ -184,13 +184,14 @@ export class Packer {
   };
 
   blob(): ArrayBuffer {
-    const packed = new Uint8Array(this.sizeBytes);
+    // Not filled with zeros first, and no part of a pool: it is given away whole.
+    const packed = Buffer.allocUnsafeSlow(this.sizeBytes);
     let offset = 0;
     for (const bytes of this.#arrays) {
       packed.set(bytes, offset);
       offset += bytes.length;
     }
-    return packed.buffer;
+    return packed.buffer as ArrayBuffer;
   }
 }
 

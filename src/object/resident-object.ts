@@ -287,7 +287,7 @@ export class ResidentObject implements FileHolder {
 
   async #drainMailbox(): Promise<void> {
     // Calls that arrive in one turn of the loop ride one burst.
-    await Promise.resolve();
+    await yieldTurn(this.#context.world);
     try {
       while (this.#mailbox.size > 0) {
         await this.#runNext();

@@ -28,6 +28,7 @@ import { SocketCalls } from "./socket-calls.js";
 import { type DelayFrame, delayWork } from "./socket-delay.js";
 import { SocketSubscriptions } from "./socket-subscriptions.js";
 import { SocketWriter } from "./socket-writer.js";
+import type { TurnEnd } from "./turn-end.js";
 
 export interface SocketContext {
   readonly node: NodeApi;
@@ -37,6 +38,7 @@ export interface SocketContext {
   readonly world: Pick<World, "timers" | "log">;
   /** Of the calls that wait on their sockets. */
   readonly deadlines: Deadlines;
+  readonly turnEnd: TurnEnd;
   /** The node's life, as `welcome` names it. */
   readonly session: string;
 }
@@ -83,7 +85,7 @@ export class ClientSocket {
     this.#codec = codec;
     this.#ws = ws;
     this.#raw = raw;
-    this.#writer = new SocketWriter(raw, codec.isBinary);
+    this.#writer = new SocketWriter(raw, codec.isBinary, context.turnEnd);
     this.#calls = new SocketCalls({
       node: served,
       callsMax: settings.SOCKET_CALLS_MAX,

@@ -23,8 +23,10 @@ import type { HttpAnswer, HttpHandler, HttpOperation, UpgradeHandler } from "./h
 import { loopbackAddress, plainAddress } from "./loopback.js";
 import { operationsHandler } from "./operations.js";
 import { Origins } from "./origins.js";
+import { Presence } from "./presence.js";
 import { rawProblem } from "./raw-answer.js";
 import { type RequestLine, requestLineOf, routeNotFound } from "./request-line.js";
+import { TurnEnd } from "./turn-end.js";
 import { unitsHandler } from "./units-handler.js";
 
 export interface HttpDoorOptions {
@@ -66,6 +68,7 @@ export class HttpDoor {
   readonly #origins: Origins;
   readonly #handlers: readonly HttpHandler[];
   readonly #upgrades: readonly UpgradeHandler[];
+  readonly #turnEnd: TurnEnd;
   #server: FastifyInstance | undefined;
   #connections: Connections | undefined;
   #stopping = false;
@@ -74,6 +77,7 @@ export class HttpDoor {
   constructor(options: HttpDoorOptions) {
     this.#options = options;
     this.#auth = options.auth ?? openAuthenticator;
+    this.#turnEnd = new TurnEnd(options.world);
     this.#origins = new Origins(this.#auth.isOpen, options.allowOrigins ?? []);
     this.#handlers = [
       ...(options.handlers ?? []),
@@ -156,18 +160,17 @@ export class HttpDoor {
     server.setErrorHandler((error, _request, reply) => this.#fail(reply, error));
     server.decorateRequest("admitted", null);
     // A connection that was answering when the server began to close is idle afterwards, and would be waited for.
-    server.addHook("onSend", async (_request, reply) => {
+    server.addHook("onSend", (_request, reply, _payload, done) => {
       if (this.#stopping) reply.header("connection", "close");
+      done();
     });
-    server.addHook("onRequest", async (request, reply) => {
-      const { headers, raw } = request;
-      connections.check(raw.socket);
-      this.#origins.check(headers);
-      reply.headers(this.#origins.headers(headers));
-      const preflight = this.#origins.preflight(request.method, headers);
-      if (preflight !== undefined) return reply.code(204).headers(preflight).send();
-      request.admitted = this.#admit(request, reply);
-      if (raw.headers.expect?.toLowerCase() === "100-continue") reply.raw.writeContinue();
+    // Hooks that return promises cost each request a good part of what the door costs.
+    server.addHook("onRequest", (request, reply, done) => {
+      try {
+        if (this.#begin(request, reply, connections) === "admitted") done();
+      } catch (error) {
+        done(error as Error);
+      }
     });
     // A body that is going to be refused is not asked for: the hook above does it once the head was admitted.
     server.server.on("checkContinue", (request, response) => server.server.emit("request", request, response));
@@ -181,6 +184,23 @@ export class HttpDoor {
       server.server.on("upgrade", (request, socket, head) => this.#upgrade(server, request, socket, head));
     }
     return server;
+  }
+
+  /** By the head alone. @throws MoonportError why it is refused */
+  #begin(request: FastifyRequest, reply: FastifyReply, connections: Connections): "admitted" | "answered" {
+    const { headers, raw } = request;
+    connections.check(raw.socket);
+    this.#origins.check(headers);
+    const forPages = this.#origins.headers(headers);
+    if (forPages !== undefined) reply.headers(forPages);
+    const preflight = this.#origins.preflight(request.method, headers);
+    if (preflight !== undefined) {
+      void reply.code(204).headers(preflight).send();
+      return "answered";
+    }
+    request.admitted = this.#admit(request, reply);
+    if (headers.expect?.toLowerCase() === "100-continue") reply.raw.writeContinue();
+    return "admitted";
   }
 
   #admit({ raw, headers }: FastifyRequest, reply: FastifyReply): Admitted {
@@ -205,22 +225,25 @@ export class HttpDoor {
     throw routeNotFound(line.url);
   }
 
-  async #answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    try {
-      const { admitted, body, headers } = request;
-      assert(admitted !== null, "a request is answered after it was admitted");
-      const answer = await admitted.operation.answer({
-        line: admitted.line,
-        headers,
-        body: Buffer.isBuffer(body) ? body : undefined,
-        principal: admitted.principal,
-        gone: this.#goneSignal(reply),
-        isStopping: this.#stopping,
-      });
-      return this.#send(reply, answer);
-    } catch (error) {
-      return this.#fail(reply, error);
-    }
+  /** No promise: the library would listen for its reply's end. */
+  #answer(request: FastifyRequest, reply: FastifyReply): void {
+    void this.#operate(request, reply).then(
+      (answer) => this.#turnEnd.add(() => this.#send(reply, answer)),
+      (error: unknown) => this.#turnEnd.add(() => this.#fail(reply, error)),
+    );
+  }
+
+  async #operate(request: FastifyRequest, reply: FastifyReply): Promise<HttpAnswer> {
+    const { admitted, body, headers } = request;
+    assert(admitted !== null, "a request is answered after it was admitted");
+    return await admitted.operation.answer({
+      line: admitted.line,
+      headers,
+      body: Buffer.isBuffer(body) ? body : undefined,
+      principal: admitted.principal,
+      caller: this.#callerOf(reply),
+      isStopping: this.#stopping,
+    });
   }
 
   #upgrade(server: FastifyInstance, request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -244,34 +267,30 @@ export class HttpDoor {
     }
   }
 
-  #send(reply: FastifyReply, answer: HttpAnswer): FastifyReply {
-    if (answer.kind === "open") {
-      reply.hijack();
-      for (const [name, value] of Object.entries({ ...STANDING_HEADERS, ...reply.getHeaders() })) {
-        if (value !== undefined) reply.raw.setHeader(name, value);
-      }
-      answer.take(reply.raw);
-      return reply;
+  #send(reply: FastifyReply, answer: HttpAnswer): void {
+    try {
+      if (answer.kind === "open") return openAnswer(reply, answer);
+      reply.code(answer.status).headers(JSON_HEADERS);
+      for (const name in answer.headers) reply.header(name, answer.headers[name]);
+      reply.send(answer.body);
+    } catch (error) {
+      this.#fail(reply, error);
     }
-    return reply
-      .code(answer.status)
-      .headers({ ...STANDING_HEADERS, "content-type": "application/json; charset=utf-8", ...answer.headers })
-      .send(answer.body);
   }
 
-  /** Aborted when the connection closes before the answer is written. */
-  #goneSignal({ raw }: FastifyReply): AbortSignal {
-    const gone = new AbortController();
+  /** Gone when the connection closes before the answer is written. */
+  #callerOf({ raw }: FastifyReply): Presence {
+    const caller = new Presence();
     const { socket } = raw;
     if (socket !== null) this.#connections?.answering(socket);
     raw.once("close", () => {
       if (socket !== null) this.#connections?.answered(socket);
-      if (!raw.writableFinished) gone.abort();
+      if (!raw.writableFinished) caller.giveUp();
     });
-    return gone.signal;
+    return caller;
   }
 
-  #fail(reply: FastifyReply, thrown: unknown): FastifyReply {
+  #fail(reply: FastifyReply, thrown: unknown): void {
     const error = doorError(thrown, this.#options.settings, reply.request.url);
     if (error.code === "internal") {
       const { object, callId } = error;
@@ -286,7 +305,7 @@ export class HttpDoor {
     if (error.code === "unauthenticated") reply.header("www-authenticate", challenge(reply.request.headers));
     // What is left of a body that nobody wants is not worth reading.
     if (error.code === "node_full" || error.code === "too_large") reply.header("connection", "close");
-    return reply
+    reply
       .code(error.entry.status)
       .headers({ ...STANDING_HEADERS, "content-type": PROBLEM_TYPE })
       .send(JSON.stringify(problemOf(error)));
@@ -294,6 +313,15 @@ export class HttpDoor {
 }
 
 const STANDING_HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
+const JSON_HEADERS = { ...STANDING_HEADERS, "content-type": "application/json; charset=utf-8" };
+
+function openAnswer(reply: FastifyReply, answer: Extract<HttpAnswer, { kind: "open" }>): void {
+  reply.hijack();
+  for (const [name, value] of Object.entries({ ...STANDING_HEADERS, ...reply.getHeaders() })) {
+    if (value !== undefined) reply.raw.setHeader(name, value);
+  }
+  answer.take(reply.raw);
+}
 
 function stopping(): MoonportError {
   return MoonportError.of("node_stopping", "the node is shutting down");

@@ -8,6 +8,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Principal } from "../auth/contract.js";
+import type { Presence } from "./presence.js";
 import type { RequestLine } from "./request-line.js";
 
 export interface HttpHandler {
@@ -33,8 +34,7 @@ export interface HttpRequest {
   readonly body: Buffer | undefined;
   /** Everybody, where the operation asks for nothing. */
   readonly principal: Principal;
-  /** Aborted when the caller has gone. */
-  readonly gone: AbortSignal;
+  readonly caller: Presence;
   readonly isStopping: boolean;
 }
 

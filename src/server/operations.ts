@@ -200,7 +200,7 @@ async function call(
       object,
       method,
       args,
-      signal: request.gone,
+      waiter: request.caller,
       mustRead: route.kind === "read",
       ...(callId !== undefined && { callId }),
       ...(timeoutMs !== undefined && { timeoutMs }),

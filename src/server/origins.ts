@@ -55,9 +55,9 @@ export class Origins {
   }
 
   /** What every answer to a listed origin carries, so that its page may read it. */
-  headers({ origin }: IncomingHttpHeaders): Readonly<Record<string, string>> {
+  headers({ origin }: IncomingHttpHeaders): Readonly<Record<string, string>> | undefined {
+    if (this.#listed.size === 0) return undefined;
     // A cache must not give one origin's answer to another.
-    if (this.#listed.size === 0) return {};
     if (origin === undefined || !this.#isListed(origin)) return { vary: "Origin" };
     return { "access-control-allow-origin": origin, "access-control-expose-headers": "*", vary: "Origin" };
   }

@@ -21,10 +21,17 @@ export function requestLineOf(method: string, url: string): RequestLine {
   const mark = url.indexOf("?");
   const path = mark < 0 ? url : url.slice(0, mark);
   if (!path.startsWith("/")) throw routeNotFound(url);
-  const rawQuery = mark < 0 ? "" : url.slice(mark + 1);
+  const query = mark < 0 ? NO_QUERY : queryOf(url.slice(mark + 1));
+  return { method, url, segments: path.slice(1).split("/").map(decode), query };
+}
+
+/** Nobody changes it. */
+const NO_QUERY = new URLSearchParams();
+
+function queryOf(text: string): URLSearchParams {
   // URLSearchParams would turn a broken escape into U+FFFD and go on.
-  for (const part of rawQuery.split(/[&=]/)) decode(part);
-  return { method, url, segments: path.slice(1).split("/").map(decode), query: new URLSearchParams(rawQuery) };
+  for (const part of text.split(/[&=]/)) decode(part);
+  return new URLSearchParams(text);
 }
 
 /** @throws MoonportError `method_not_allowed` (details: allow) */
@@ -37,6 +44,7 @@ export function allowMethods({ method }: RequestLine, allowed: readonly string[]
 
 /** @throws MoonportError `bad_option` for an unknown parameter, `bad_request` for one that is given twice */
 export function checkParameters({ query }: RequestLine, known: readonly string[]): void {
+  if (query === NO_QUERY) return;
   for (const name of new Set(query.keys())) {
     if (!known.includes(name)) {
       const guess = nearest(name, known);
@@ -64,6 +72,7 @@ export function clip(text: string): string {
 }
 
 function decode(text: string): string {
+  if (!text.includes("%")) return text;
   try {
     return decodeURIComponent(text);
   } catch (cause) {

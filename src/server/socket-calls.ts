@@ -11,6 +11,7 @@ import type { Caller } from "../lua/contract.js";
 import type { CallReply, CallRequest, CallWaiter, Consistency, NodeApi } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { Deadlines, Watch } from "../world/deadlines.js";
+import { Presence } from "./presence.js";
 
 export interface SocketCallInput {
   readonly id: number;
@@ -194,7 +195,7 @@ function expired({ method, object: { id } }: SocketCall): MoonportError {
   });
 }
 
-class SocketCall implements CallRequest, CallWaiter {
+class SocketCall extends Presence implements CallRequest {
   readonly id: number;
   readonly object: ObjectIdentity;
   readonly method: string;
@@ -206,11 +207,9 @@ class SocketCall implements CallRequest, CallWaiter {
   readonly mustRead?: boolean;
   readonly consistency?: Consistency;
   readonly instead?: (timeoutMs: number | undefined) => Promise<CallReply>;
-  #gone: AbortController | undefined;
-  #isGone = false;
-  #tell: (() => void) | undefined;
 
   constructor(input: SocketCallInput) {
+    super();
     this.id = input.id;
     this.object = input.object;
     this.method = input.method;
@@ -225,27 +224,5 @@ class SocketCall implements CallRequest, CallWaiter {
 
   get waiter(): CallWaiter {
     return this;
-  }
-
-  isGone(): boolean {
-    return this.#isGone;
-  }
-
-  whenGone(tell: () => void): void {
-    if (this.#isGone) tell();
-    else this.#tell = tell;
-  }
-
-  /** Made when somebody asks, which a node does not: it would cost a good part of a call. */
-  get signal(): AbortSignal {
-    this.#gone ??= new AbortController();
-    if (this.#isGone) this.#gone.abort();
-    return this.#gone.signal;
-  }
-
-  giveUp(): void {
-    this.#isGone = true;
-    this.#gone?.abort();
-    this.#tell?.();
   }
 }

@@ -6,6 +6,7 @@
  * answers. Only whole frames are written, so the pings, pongs and the close frame that `ws` writes itself fall between them.
  */
 import type { Duplex } from "node:stream";
+import type { TurnEnd } from "./turn-end.js";
 
 const TEXT_FRAME = 0x81;
 const BINARY_FRAME = 0x82;
@@ -15,13 +16,15 @@ const COPY_BYTES_MAX = 16_384;
 export class SocketWriter {
   readonly #socket: Duplex;
   readonly #firstByte: number;
+  readonly #turnEnd: TurnEnd;
   #pieces: Uint8Array[] = [];
   #gathered = 0;
   #written = 0;
   #waiting: (() => void)[] = [];
 
-  constructor(socket: Duplex, isBinary: boolean) {
+  constructor(socket: Duplex, isBinary: boolean, turnEnd: TurnEnd) {
     this.#socket = socket;
+    this.#turnEnd = turnEnd;
     this.#firstByte = isBinary ? BINARY_FRAME : TEXT_FRAME;
   }
 
@@ -37,7 +40,7 @@ export class SocketWriter {
 
   /** One message; its two parts stand behind each other. */
   send(payload: Uint8Array, rest?: Uint8Array): void {
-    if (this.#pieces.length === 0) process.nextTick(this.#flushSoon);
+    if (this.#pieces.length === 0) this.#turnEnd.add(this.#flushSoon);
     const length = payload.length + (rest?.length ?? 0);
     const head = frameHead(this.#firstByte, length);
     this.#pieces.push(head, payload);

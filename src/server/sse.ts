@@ -83,7 +83,7 @@ export class EventStreams implements HttpHandler {
     const right = new LastingRight(principal, (who) => checkRights(who, object, snapshot), snapshot !== null);
     const stream = new EventStream(this.#context, { asked, principal, right }, () => this.#open.delete(stream));
     const subscription = await live.subscribe({ ...asked, caller: callerOf(principal) }, stream);
-    if (request.gone.aborted) {
+    if (request.caller.isGone()) {
       subscription.close();
       throw MoonportError.of("caller_gone", "the caller went away before the subscription stood", {
         object: object.id,

@@ -46,7 +46,7 @@ export function unitsHandler(context: UnitsContext): HttpHandler {
 async function run(context: UnitsContext, app: string, unit: string, request: HttpRequest): Promise<HttpAnswer> {
   checkAppName(app);
   checkUnitName(unit);
-  const { line, headers, principal, gone } = request;
+  const { line, headers, principal, caller } = request;
   const callId = callIdOf(headers);
   const timeoutMs = timeoutOf(headers, context.world.clock.wallMs());
   const body = bodyOf(context, request);
@@ -58,7 +58,7 @@ async function run(context: UnitsContext, app: string, unit: string, request: Ht
     query: queryOf(line),
     headers: headersOf(headers),
     caller: callerOf(principal),
-    signal: gone,
+    signal: caller.signal,
     ...(body !== undefined && { body }),
     ...(callId !== undefined && { callId }),
     ...(timeoutMs !== undefined && { timeoutMs }),

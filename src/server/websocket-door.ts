@@ -21,6 +21,7 @@ import { ClientSocket, type SocketContext } from "./client-socket.js";
 import type { UpgradeHandler } from "./http-handler.js";
 import { rawProblem } from "./raw-answer.js";
 import { RightsWalk } from "./rights-walk.js";
+import { TurnEnd } from "./turn-end.js";
 
 export interface WebSocketDoorOptions {
   readonly node: NodeApi;
@@ -46,7 +47,16 @@ export class WebSocketDoor implements UpgradeHandler {
   #isStopping = false;
 
   constructor({ node, live, settings, world, session, auth = openAuthenticator }: WebSocketDoorOptions) {
-    this.#context = { node, live, settings, world, session, auth, deadlines: new Deadlines(world) };
+    this.#context = {
+      node,
+      live,
+      settings,
+      world,
+      session,
+      auth,
+      deadlines: new Deadlines(world),
+      turnEnd: new TurnEnd(world),
+    };
     this.#server = new WebSocketServer({
       noServer: true,
       clientTracking: false,

@@ -47,14 +47,30 @@ export interface World {
 export function sleep(world: Pick<World, "timers">, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
+    const sleepers = signal && sleepersOf(signal);
     const wake = (): void => {
       timer.cancel();
-      signal?.removeEventListener("abort", wake);
+      sleepers?.delete(wake);
       resolve();
     };
     const timer = world.timers.after(delayMs, wake);
-    signal?.addEventListener("abort", wake, { once: true });
+    sleepers?.add(wake);
   });
+}
+
+/** Hundreds may sleep until one signal, and the platform warns of a signal with more than ten listeners: it has one. */
+const untilSignal = new WeakMap<AbortSignal, Set<() => void>>();
+
+function sleepersOf(signal: AbortSignal): Set<() => void> {
+  const known = untilSignal.get(signal);
+  if (known !== undefined) return known;
+  const sleepers = new Set<() => void>();
+  const wakeAll = (): void => {
+    for (const wake of [...sleepers]) wake();
+  };
+  signal.addEventListener("abort", wakeAll, { once: true });
+  untilSignal.set(signal, sleepers);
+  return sleepers;
 }
 
 /** Resolves once everything that is ready now has had its turn. */

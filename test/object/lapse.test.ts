@@ -5,6 +5,7 @@ import { loneFleet } from "../../src/shipping/fleet-view.js";
 import { ObjectKeys } from "../../src/shipping/layout.js";
 import { decodeManifest } from "../../src/shipping/manifest.js";
 import { watchFaultPoints } from "../../src/world/fault-point.js";
+import { afterMicrotasks, inTurn } from "../support/turns.js";
 import { VirtualNode } from "../support/virtual-node.js";
 
 const classes = {
@@ -72,11 +73,6 @@ class Lapsing {
   }
 }
 
-function afterMicrotasks(count: number, action: () => void): void {
-  if (count === 0) action();
-  else queueMicrotask(() => afterMicrotasks(count - 1, action));
-}
-
 function afterTurns(virtual: VirtualNode, turns: number, action: () => void): void {
   if (turns === 0) action();
   else virtual.time.soon(() => afterTurns(virtual, turns - 1, action));
@@ -84,20 +80,22 @@ function afterTurns(virtual: VirtualNode, turns: number, action: () => void): vo
 
 afterEach(() => watchFaultPoints(() => {}));
 
-it.each(["put", "fail", "ask"])("in any microtask around a call of %s", async (method) => {
+it.each(["put", "fail", "ask"])("in any microtask of any turn of a call of %s", async (method) => {
   const lapsing = await Lapsing.start();
   const { virtual, lapse } = lapsing;
-  for (let count = 0; count < MICROTASKS; count++) {
-    const box = `Box/${method}-${count}`;
-    await virtual.call(box, "put", 1);
-    const call = virtual.start(box, method, [2]).catch(() => "failed");
-    afterMicrotasks(count, lapse);
-    const answer = await virtual.time.until(call);
-    await lapsing.assertServes(box, `lapsed after ${count}`);
-    const all = (await virtual.call(box, "all")) as number[];
-    if (method !== "put") expect(all).toEqual([1, 3]);
-    else expect(all.filter((one) => one !== 2)).toEqual([1, 3]);
-    if (method === "put" && answer !== "failed") expect(all).toEqual([1, 2, 3]);
+  for (let turn = 0; turn < 5; turn++) {
+    for (let count = 0; count < MICROTASKS; count++) {
+      const box = `Box/${method}-${turn}-${count}`;
+      await virtual.call(box, "put", 1);
+      const letGo = inTurn(virtual.time, turn, () => afterMicrotasks(count, lapse));
+      const answer = await virtual.time.until(virtual.start(box, method, [2]).catch(() => "failed"));
+      letGo();
+      await lapsing.assertServes(box, `lapsed after ${turn} turns and ${count} microtasks`);
+      const all = (await virtual.call(box, "all")) as number[];
+      if (method !== "put") expect(all).toEqual([1, 3]);
+      else expect(all.filter((one) => one !== 2)).toEqual([1, 3]);
+      if (method === "put" && answer !== "failed") expect(all).toEqual([1, 2, 3]);
+    }
   }
   await virtual.stop();
 });
@@ -127,13 +125,15 @@ it.each(["asked for", "claimed"])("in any turn and microtask after it was %s, wh
   for (let turns = 0; turns < 8; turns++) {
     for (let count = 0; count < 24; count++) {
       const box = `Box/${turns}-${count}`;
+      let letGo = (): void => {};
       const begin = (): void => {
         lapsing.claimed = () => {};
-        afterTurns(virtual, turns, () => afterMicrotasks(count, lapse));
+        letGo = inTurn(virtual.time, turns, () => afterMicrotasks(count, lapse));
       };
       if (since === "claimed") lapsing.claimed = begin;
       else begin();
       await virtual.time.until(virtual.start(box, "put", [2]).catch(() => {}));
+      letGo();
       await lapsing.assertServes(box, `lapsed after ${turns} turns and ${count} microtasks`);
       expect(((await virtual.call(box, "all")) as number[]).filter((one) => one !== 2)).toEqual([3]);
     }

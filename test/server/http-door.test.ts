@@ -104,11 +104,11 @@ describe("a call over HTTP", () => {
     expect(open.node.calls[0]?.object.id).toBe("admin/Echo/key");
   });
 
-  it("aborts the signal of a caller that went away, and not of one that stayed", async () => {
+  it("tells of a caller that went away, and not of one that stayed", async () => {
     const begun = deferred<void>();
-    const aborted = deferred<void>();
-    open.node.answer = ({ signal }) => {
-      signal?.addEventListener("abort", () => aborted.resolve());
+    const gone = deferred<void>();
+    open.node.answer = ({ waiter }) => {
+      waiter?.whenGone(() => gone.resolve());
       begun.resolve();
       return new Promise<CallReply>(() => {});
     };
@@ -117,11 +117,11 @@ describe("a call over HTTP", () => {
     });
     await begun.promise;
     socket.destroy();
-    await aborted.promise;
+    await gone.promise;
 
     open.node.answer = () => ({ value: null });
     await ask(open.port, "POST", call);
-    expect(open.node.calls.at(-1)?.signal?.aborted).toBe(false);
+    expect(open.node.calls.at(-1)?.waiter?.isGone()).toBe(false);
   });
 });
 

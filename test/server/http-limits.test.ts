@@ -2,7 +2,7 @@ import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { MoonportNode } from "../../src/node.js";
-import type { CallReply } from "../../src/node-api.js";
+import type { CallReply, CallWaiter } from "../../src/node-api.js";
 import type { HttpHandler, UpgradeHandler } from "../../src/server/http-handler.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { deferred } from "../../src/world/deferred.js";
@@ -11,6 +11,7 @@ import { realWorld } from "../../src/world/real-world.js";
 import type { World } from "../../src/world/world.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { ask, type OpenDoor, openDoor, rawExchange, world } from "./door.js";
+import { eventually } from "./sockets.js";
 
 const call = "/v1/default/Echo/key/say";
 const head = `POST ${call} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`;
@@ -97,12 +98,12 @@ return Spinner`;
       settings,
       onClassError: "refuse",
     });
-    const signals: AbortSignal[] = [];
+    const callers: CallWaiter[] = [];
     const submitted = [deferred(), deferred(), deferred()];
     const watched = Object.create(node) as MoonportNode;
     watched.call = (request) => {
-      if (request.signal !== undefined) signals.push(request.signal);
-      submitted[signals.length - 1]?.resolve();
+      if (request.waiter !== undefined) callers.push(request.waiter);
+      submitted[callers.length - 1]?.resolve();
       return node.call(request);
     };
     const { port } = await door({}, { node: watched, settings, world: moving });
@@ -117,9 +118,8 @@ return Spinner`;
     await submitted[1]?.promise;
     const kept = ask(port, "POST", `${path}/mark`, '["kept"]', patient);
     await submitted[2]?.promise;
-    const gone = new Promise((resolve) => signals[1]?.addEventListener("abort", resolve));
     lost.destroy();
-    await gone;
+    await eventually(() => callers[1]?.isGone() === true);
     isLeaping = true;
     expect((await spinning).json.code).toBe("budget_exceeded");
     expect((await kept).status).toBe(200);
