@@ -1,6 +1,7 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import type { CallReply } from "../../src/node-api.js";
 import type { PlainValue } from "../../src/values.js";
+import { watchFaultPoints } from "../../src/world/fault-point.js";
 import { VirtualNode } from "../support/virtual-node.js";
 
 const Ledger = `
@@ -185,6 +186,28 @@ describe("the mailbox", () => {
     const late = node.start("Ledger/a", "write", ["late"], { timeoutMs: 50 });
     expect(await codeOf(node.time.until(late))).toBe("deadline_exceeded");
     expect(await node.call("Ledger/a", "all")).toEqual([]);
+  });
+});
+
+describe("calls that come in one turn", () => {
+  afterEach(() => watchFaultPoints(() => {}));
+
+  it("share a COMMIT, however far apart in it they come, and in their order", async () => {
+    const node = await start();
+    await node.call("Ledger/a", "write", "awake");
+    let commits = 0;
+    watchFaultPoints((point) => {
+      if (point === "burst.committed") commits++;
+    });
+    const replies: Promise<CallReply>[] = [];
+    // As sockets are read: whoever resolves promises in between has all of them run before the next one is read.
+    for (let call = 0; call < 20; call++) {
+      replies.push(node.start("Ledger/a", "write", [`${call}`]));
+      for (let microtask = 0; microtask < 30; microtask++) await Promise.resolve();
+    }
+    const seqs = (await node.time.until(Promise.all(replies))).map(({ seq }) => seq);
+    expect(seqs).toEqual(Array.from({ length: 20 }, (_, index) => index + 2));
+    expect(commits).toBe(1);
   });
 });
 
