@@ -1,13 +1,10 @@
 /** `moonport/client` in Node, which has no WebSocket of its own before version 22. */
-import { WebSocket } from "ws";
 import { MoonportClient } from "./client.js";
 import type { ConnectOptions } from "./options.js";
 import { platformOf } from "./platform-globals.js";
+import { TurnSocket } from "./turn-socket.js";
 
-/** `closeTimeout`, milliseconds: a dead peer never answers the closing handshake. */
-const SOCKET_OPTIONS = { closeTimeout: 2_000, perMessageDeflate: false };
-
-const platform = platformOf((url, protocol) => new WebSocket(url, protocol, SOCKET_OPTIONS));
+const platform = platformOf((url, protocol) => new TurnSocket(url, protocol));
 
 /**
  * Begins to connect, and stays connected until {@link MoonportClient.close}.

@@ -88,17 +88,25 @@ function search(
     }
     // What must stand comes first: what may or may not is only tried where nothing else fits.
     for (const mustStand of [true, false]) {
+      const triedEffects = new Set<string>();
       for (let index = firstOpen; index < steps.length; index++) {
         const step = steps[index] as Step;
         // Whatever began after another had to end cannot come before that one.
         if (step.one.begunAt > bound) break;
         if (taken[index] || step.mustStand !== mustStand) continue;
+        // Of those that may stand and do the same, the first may stand wherever another does, and that one in its place.
+        if (!mustStand && triedEffects.size === triedEffects.add(effectOf(step.one.operation)).size) continue;
         if (goOnWith(index, step, state)) return true;
       }
     }
     return false;
   };
   return go(0) ? [] : [`${history[0]?.object}: no order explains its history; ${furthest} of its answers never fit`];
+}
+
+/** What an operation of unknown outcome does, if it stands. */
+function effectOf(operation: Operation): string {
+  return `${operation.kind} ${"amount" in operation ? operation.amount : "value" in operation ? operation.value : ""}`;
 }
 
 function takenFrom(taken: readonly boolean[], first: number): string {

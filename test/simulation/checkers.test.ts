@@ -1,4 +1,5 @@
 /** What judges the simulations can itself fail: each checker is shown something that is wrong. */
+import fc from "fast-check";
 import { expect, it } from "vitest";
 import { checkEvents } from "./check-events.js";
 import { checkList } from "./check-list.js";
@@ -88,6 +89,59 @@ it.each([
   ["one that was told after a later one", [7, 8], rows, [told("a", 2, 8), told("a", 1, 7)]],
 ])("events with %s are refused", (_, values, events, tellings) => {
   expect(checkEvents(values, events, tellings)).not.toEqual([]);
+});
+
+const operation = fc.oneof(
+  fc.record({ kind: fc.constant("add" as const), amount: fc.integer({ min: 1, max: 2 }) }),
+  fc.constant({ kind: "read" as const }),
+  fc.constant({ kind: "destroy" as const }),
+);
+
+/** Begun and ended at places that nobody shares. */
+const shortHistory = fc
+  .array(fc.tuple(operation, fc.option(fc.integer({ min: 0, max: 5 }))), { minLength: 1, maxLength: 6 })
+  .chain((calls) => {
+    const places = Array.from({ length: 2 * calls.length }, (_, index) => index);
+    return fc.shuffledSubarray(places, { minLength: places.length }).map((shuffled) =>
+      calls.map(([one, value], index) => {
+        const [begun, ended] = shuffled.slice(2 * index, 2 * index + 2).sort((a, b) => a - b) as [number, number];
+        return recorded(one, value === null ? unknown : ok(value), begun, ended);
+      }),
+    );
+  });
+
+/** Whether any order of what must stand, with any of what may, explains all that was told. */
+function isExplained(history: readonly Recorded[], state: number): boolean {
+  if (history.every(({ ended }) => ended.kind === "unknown")) return true;
+  const firstEnd = Math.min(...history.map(({ ended, endedAt }) => (ended.kind === "ok" ? endedAt : Infinity)));
+  return history.some((one) => {
+    const { operation, ended, begunAt } = one;
+    if (begunAt > firstEnd) return false;
+    const next = operation.kind === "add" ? state + operation.amount : operation.kind === "destroy" ? 0 : state;
+    if (ended.kind === "ok" && operation.kind !== "destroy" && ended.value !== next) return false;
+    return isExplained(
+      history.filter((other) => other !== one),
+      next,
+    );
+  });
+}
+
+it("a counter's history is refused exactly when no order at all explains it", () => {
+  fc.assert(
+    fc.property(shortHistory, (history) => {
+      expect(checkCounter(history).length === 0).toBe(isExplained(history, 0));
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
+it("many additions that may stand do not make the search for an order too long, whether there is one or not", () => {
+  const maybe = Array.from({ length: 40 }, (_, index) => recorded(add(1 + (index % 2)), unknown, index, 1_000));
+  const told = (...values: readonly number[]): Recorded[] =>
+    values.map((value, index) => recorded(read, ok(value), 100 + 2 * index, 101 + 2 * index));
+  expect(checkCounter([...maybe, ...told(7, 20, 59)])).toEqual([]);
+  expect(checkCounter([...maybe, ...told(7, 20, 61)])).not.toEqual([]);
+  expect(checkCounter([...maybe, ...told(7, 20, 19)])).not.toEqual([]);
 });
 
 it("events that are as they were told are not", () => {
