@@ -228,9 +228,21 @@ export class HttpDoor {
   /** No promise: the library would listen for its reply's end. */
   #answer(request: FastifyRequest, reply: FastifyReply): void {
     void this.#operate(request, reply).then(
-      (answer) => this.#turnEnd.add(() => this.#send(reply, answer)),
-      (error: unknown) => this.#turnEnd.add(() => this.#fail(reply, error)),
+      (answer) => this.#leave(reply, () => this.#send(reply, answer)),
+      (error: unknown) => this.#leave(reply, () => this.#fail(reply, error)),
     );
+  }
+
+  /** What can be written neither as an answer nor as an error ends its own connection, and nobody else's. */
+  #leave(reply: FastifyReply, write: () => void): void {
+    this.#turnEnd.add(() => {
+      try {
+        write();
+      } catch (error) {
+        this.#options.world.log.error({ error, url: reply.request.url }, "an answer could not be written");
+        reply.raw.destroy();
+      }
+    });
   }
 
   async #operate(request: FastifyRequest, reply: FastifyReply): Promise<HttpAnswer> {
@@ -268,8 +280,9 @@ export class HttpDoor {
   }
 
   #send(reply: FastifyReply, answer: HttpAnswer): void {
+    // What its handler writes itself is past being an error.
+    if (answer.kind === "open") return openAnswer(reply, answer);
     try {
-      if (answer.kind === "open") return openAnswer(reply, answer);
       reply.code(answer.status).headers(JSON_HEADERS);
       for (const name in answer.headers) reply.header(name, answer.headers[name]);
       reply.send(answer.body);

@@ -34,6 +34,7 @@ export interface HttpRequest {
   readonly body: Buffer | undefined;
   /** Everybody, where the operation asks for nothing. */
   readonly principal: Principal;
+  /** Gone once its connection is closed before the answer is written. */
   readonly caller: Presence;
   readonly isStopping: boolean;
 }

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { MoonportNode } from "../../src/node.js";
 import type { CallReply, CallWaiter } from "../../src/node-api.js";
-import type { HttpHandler, UpgradeHandler } from "../../src/server/http-handler.js";
+import type { HttpAnswer, HttpHandler, UpgradeHandler } from "../../src/server/http-handler.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { deferred } from "../../src/world/deferred.js";
 import { silentLogger } from "../../src/world/logger.js";
@@ -221,6 +221,45 @@ describe("handlers beside the door's own", () => {
   };
   const upgrade = (path: string, more = ""): string =>
     `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${more}\r\n`;
+
+  it.each<[string, HttpAnswer]>([
+    [
+      "a header that HTTP does not know",
+      { kind: "whole", status: 200, headers: { "x-broken": "two\nlines" }, body: "" },
+    ],
+    [
+      "a fault as they begin to write",
+      {
+        kind: "open",
+        take: () => {
+          throw new Error("a fault");
+        },
+      },
+    ],
+    [
+      "a fault in the middle of writing",
+      {
+        kind: "open",
+        take: (response) => {
+          response.writeHead(200);
+          response.write("half");
+          throw new Error("a fault");
+        },
+      },
+    ],
+  ])("that answer with %s lose their own connection at most", async (_, answer) => {
+    const broken: HttpHandler = {
+      operation: ({ segments }) =>
+        segments[0] === "broken" ? { check: undefined, answer: async () => answer } : undefined,
+    };
+    const { port } = await door({}, { handlers: [broken] });
+    const [, right] = await Promise.allSettled([
+      ask(port, "GET", "/broken").then(({ status }) => expect(status).toBe(500)),
+      ask(port, "POST", call, "[1]"),
+    ]);
+    expect(right).toMatchObject({ status: "fulfilled", value: { status: 200 } });
+    expect((await ask(port, "POST", call, "[2]")).status).toBe(200);
+  });
 
   it("answer at their paths, under the door's standing headers, and the door at all others", async () => {
     const { port } = await door({}, { handlers: [streaming], allowOrigins: ["https://app.example"] });
