@@ -97,26 +97,16 @@ export class WalCapture {
 
   /** What was committed since the last capture. */
   capture(): Captured {
-    const position = this.#position;
-    // A commit that continues the chain of checksums and salts stands in the WAL that was captured: its header says no more.
-    const file = position.kind === "within" ? this.#openFile() : undefined;
-    const captured = position.kind === "within" && file !== undefined && this.#commitsFrom(file, position.cursor);
-    if (captured) return captured;
     const look = this.#look();
     if (look.kind === "nothing") return NOTHING;
     if (look.kind === "lost") return this.#lose(look.reason, look.header && after(look.header));
-    return this.#commitsFrom(look.file, look.from) ?? this.#nothingNew(look.file, look.from);
-  }
-
-  /** Undefined: there are none. */
-  #commitsFrom(file: FileHandle, from: Cursor): Captured | undefined {
     const changed = new ChangedPages(this.#pageSize, this.#pages, this.#pagesMax);
-    const scan = scanCommits(file, from, changed);
-    if (changed.commits === 0) return undefined;
+    const scan = scanCommits(look.file, look.from, changed);
+    if (changed.commits === 0) return this.#nothingNew(look.file, look.from);
     if (changed.tooMany) return this.#loseAfter(scan, changed, "too_large");
     if (changed.missingPage() !== undefined) return this.#loseAfter(scan, changed, "page_missing");
     // Read before the position moves: if that fails, the next capture takes the same commits.
-    const pages = lastImages(file, from, scan, changed);
+    const pages = lastImages(look.file, look.from, scan, changed);
     this.#moveTo(scan.end, changed.finalPages);
     return { kind: "pages", pages, finalPages: changed.finalPages, commits: changed.commits };
   }
@@ -172,7 +162,10 @@ export class WalCapture {
     this.#position = NOT_STARTED;
   }
 
-  /** The header is read anew: a WAL that began again may have the size it had before. */
+  /**
+   * The header is read anew each time: a WAL that began again may have the size it had before, and frames of its last life may
+   * stand where the next ones are looked for, whole and in their chain.
+   */
   #look(): Look {
     const position = this.#position;
     if (position.kind === "lost") return position;

@@ -152,6 +152,15 @@ describe("a WAL that begins again", () => {
     object.verify();
   });
 
+  test("needs a snapshot when it began again behind commits that nobody captured, whose frames still stand there", () => {
+    const object = withTable();
+    insert(object, 50, 500);
+    object.database.pragma("wal_checkpoint(PASSIVE)");
+    insert(object, 1, 50);
+    expect(object.ship()).toEqual({ kind: "snapshot_needed", reason: "wal_restarted" });
+    object.verify();
+  });
+
   test("reads only the new frames when a shorter life follows a longer one in the same file", () => {
     const object = withTable();
     insert(object, 50, 500);
