@@ -3,7 +3,7 @@
  *
  * Whoever waits for a socket is woken by what is written to it, and sleeps again before the next reply of the same turn is made:
  * on a virtual machine each waking costs the writer as much as a call. Written together, the first reply wakes and the others
- * find whoever reads awake (measured: 2.3 times as many reads over HTTP connections of 64 callers, and no later ones of one).
+ * find whoever reads awake (measured: 2.2 times as many reads over HTTP connections of 64 callers, and none later for one caller).
  */
 import type { World } from "../world/world.js";
 
