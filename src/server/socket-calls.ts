@@ -1,9 +1,10 @@
 /**
  * The calls of one WebSocket.
  *
- * At most SOCKET_CALLS_MAX are under way, and of one object SOCKET_OBJECT_CALLS_MAX. They begin in the order they came: whatever
- * is behind one that may not begin waits here as well, and the socket is not read meanwhile. A call that is cancelled, or whose socket is gone, is not run unless it has begun. The time that
- * a call may wait counts from when it was read: one whose time is up while it waits here is answered here.
+ * At most SOCKET_CALLS_MAX are under way, and of one object SOCKET_OBJECT_CALLS_MAX. They begin in the order they came:
+ * whatever is behind one that may not begin waits here as well, and the socket is not read meanwhile. A call that is cancelled,
+ * or whose socket is gone, is not run unless it has begun. The time that a call may wait counts from when it was read: one
+ * whose time is up while it waits here is answered here.
  */
 import { asMoonportError, MoonportError } from "../errors.js";
 import { checkMethodName, type ObjectIdentity } from "../identity.js";
