@@ -43,6 +43,8 @@ export interface CallWaiter {
 
 export interface CallReply {
   readonly value: PlainValue;
+  /** Others are given the same value: who hands it to a program, which might change it, copies it. */
+  readonly isShared?: true;
   /** The object's seq after the call, when it wrote; or that of the copy, where one answered. */
   readonly seq?: number;
   /** That a copy answered. */

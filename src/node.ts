@@ -36,6 +36,7 @@ import type { InnerCall } from "./object/inner-call.js";
 import { LocalCopies } from "./object/local-copies.js";
 import type { ObjectContext } from "./object/object-context.js";
 import { Objects } from "./object/objects.js";
+import { AnswerMemory } from "./object/remembered-answers.js";
 import { ReplicaCopies } from "./object/replica-copies.js";
 import { Restoring } from "./object/restoring.js";
 import { SYSTEM_APP } from "./object/system-class.js";
@@ -166,7 +167,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     const dues = new ObjectDues({ world, settings, objects, directories, delay, admission });
     this.#dues = dues;
     const shared = { admission, releasing, objects, copies, units, directories, hub, probe };
-    this.#standing = { ...shared, session: fleet.session, bucket, catalog, files: context.files };
+    const { files, answers } = context;
+    this.#standing = { ...shared, session: fleet.session, bucket, catalog, files, answers };
     const living = { world, settings, ground, engine, watchdog, restoring, empty, delay, dues, feeds, pastWalk };
     this.#life = new NodeLife({ ...shared, ...living });
     this.#begin(begun, engine);
@@ -219,6 +221,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
         ? undefined
         : new PermitPool(settings.OBJECT_SHIP_CONCURRENCY, settings.OBJECT_SHIP_RESERVED),
       images: new PageImageCache(settings.DELTA_CACHE_BYTES),
+      answers: new AnswerMemory(settings.ANSWERS_BYTES),
       files: new FilePool(world, filesOpenMax(world, settings, copiesMax), settings.CALL_TIMEOUT_MS),
       localCopies: new LocalCopies(world.folder, settings.LOCAL_BYTES_MAX),
       observe: observer,

@@ -50,10 +50,12 @@ export class Calls implements Group {
       this.#write("hot", 1, "listed"),
       this.#write("hot", 64, "listed"),
       this.#write("1000", 64, "listed"),
-      this.#read("hot", 1),
-      this.#read("hot", 64),
-      this.#read("1000", 1),
-      this.#read("1000", 64),
+      ...(["look", "lookAnew"] as const).flatMap((how) => [
+        this.#read("hot", 1, how),
+        this.#read("hot", 64, how),
+        this.#read("1000", 1, how),
+        this.#read("1000", 64, how),
+      ]),
     ];
   }
 
@@ -84,16 +86,16 @@ export class Calls implements Group {
     };
   }
 
-  #read(spread: Spread, inFlight: number): Case {
+  #read(spread: Spread, inFlight: number, how: "look" | "lookAnew"): Case {
     const objectAt = this.#objects(spread, "plain");
     const file = spread === "hot" ? "sqlite read" : "sqlite read 1000 files";
     return {
-      name: `read ${spread} ${inFlight} in flight`,
+      name: `read ${how === "look" ? "" : "anew "}${spread} ${inFlight} in flight`,
       against: [{ figure: inFlight === 1 ? "p50" : "rate", floors: [file, "engine call"] }],
       round: async (bounds) => {
         const bench = this.#running();
         const at = await objectAt(bench);
-        return roundOfCalls(bounds, inFlight, (index) => bench.look(at(index)));
+        return roundOfCalls(bounds, inFlight, (index) => bench[how](at(index)));
       },
     };
   }

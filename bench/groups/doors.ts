@@ -18,7 +18,7 @@ const UNIT_KEY = "unit";
 
 type Door = LoadSpec["door"];
 type Spread = "hot" | "1000";
-type Method = "write" | "look";
+type Method = Exclude<Operation["kind"], "unit">;
 
 interface Answering {
   readonly server: Child<ServerCommands>;
@@ -54,6 +54,7 @@ export class Doors implements Group {
         this.#calls("http", "look", spread, 64),
       ]),
       this.#calls("http", "write", "hot", 64, true),
+      this.#calls("http", "look_anew", "hot", 64),
       this.#unit(1, [{ figure: "p50", floors: [nameOf("http", "write", "hot", 1, false)] }]),
       this.#unit(FIVE, [
         { figure: "p50", floors: [nameOf("http", "write", "hot", 1, false)] },
@@ -80,12 +81,13 @@ export class Doors implements Group {
     removeFolder(this.#folder);
   }
 
-  /** Writes without ids and with, reads, and both by the client. */
+  /** Writes without ids and with, reads that may be remembered and those that run, and the first two by the client. */
   #socketCalls(spread: Spread, inFlight: number): Case[] {
     return [
       this.#calls("ws", "write", spread, inFlight),
       this.#calls("ws", "write", spread, inFlight, true),
       this.#calls("ws", "look", spread, inFlight),
+      this.#calls("ws", "look_anew", spread, inFlight),
       this.#calls("client", "write", spread, inFlight, true),
       this.#calls("client", "look", spread, inFlight, true),
     ];
@@ -151,8 +153,10 @@ async function started(start: (server: Child<ServerCommands>) => Promise<string>
 
 function nameOf(door: Door, method: Method, spread: Spread, inFlight: number, ids: boolean): string {
   const withIds = ids && door !== "client" ? " ids" : "";
-  return `${door} ${method === "look" ? "read" : method} ${spread} ${inFlight} in flight${withIds}`;
+  return `${door} ${METHOD_NAMES[method]} ${spread} ${inFlight} in flight${withIds}`;
 }
+
+const METHOD_NAMES: Readonly<Record<Method, string>> = { write: "write", look: "read", look_anew: "read anew" };
 
 function unitName(objects: number): string {
   return objects === 1 ? "http unit one write" : "http unit five writes";
@@ -165,7 +169,7 @@ function echoName(door: Door, inFlight: number): string {
 /** The client goes over the same socket as the light one: it is held against the same echo. */
 function floorsOf(door: Door, method: Method, spread: Spread, inFlight: number): Comparison[] {
   const echo = echoName(door === "client" ? "ws" : door, inFlight);
-  if (method === "look") return [{ figure: "rate", floors: [echo] }];
+  if (method !== "write") return [{ figure: "rate", floors: [echo] }];
   if (inFlight === 1) return [{ figure: "p50", floors: ["bucket put", echo] }];
   const file = spread === "hot" ? "sqlite transaction" : "sqlite transaction 1000 files";
   return [

@@ -22,7 +22,7 @@ export class Slices implements Group {
     this.#parent = parent;
     const idle = { write: "write beside nothing", read: "read beside nothing" };
     const write = (index: number): Promise<unknown> => this.#node.write(this.#quick, index);
-    const read = (): Promise<unknown> => this.#node.look(this.#quick);
+    const read = (): Promise<unknown> => this.#node.lookAnew(this.#quick);
     this.cases = [
       { name: idle.write, isFloor: true, round: (bounds) => roundOfCalls(bounds, 1, write) },
       { name: idle.read, isFloor: true, round: (bounds) => roundOfCalls(bounds, 1, read) },

@@ -2,8 +2,8 @@
 import type { Round, RoundBounds } from "../support/measure.js";
 
 export type Operation =
-  /** `Work:write` or `Work.read:look`, going round these keys. */
-  | { readonly kind: "write" | "look"; readonly keys: readonly string[] }
+  /** A method of `Work`, going round these keys. */
+  | { readonly kind: "write" | "look" | "look_anew"; readonly keys: readonly string[] }
   /** `units/writes.lua`. */
   | { readonly kind: "unit"; readonly key: string; readonly objects: number };
 

@@ -76,6 +76,12 @@ export class BenchNode {
     return this.node.call({ object, method: "write", args, caller: CALLER, ...(callId !== undefined && { callId }) });
   }
 
+  /** Runs the method. */
+  lookAnew(object: ObjectIdentity): Promise<CallReply> {
+    return this.node.call({ object, method: "look_anew", args: [], caller: CALLER });
+  }
+
+  /** May be answered from memory. */
   look(object: ObjectIdentity): Promise<CallReply> {
     return this.node.call({ object, method: "look", args: [], caller: CALLER });
   }

@@ -60,8 +60,8 @@ export class EmbeddedObject implements EmbeddedHandle<AnyMethods> {
       ...(signal !== undefined && { signal }),
       ...(consistency !== undefined && { consistency }),
     };
-    const { value } = await orAborted(signal, () => node.call(request));
-    return value;
+    const { value, isShared } = await orAborted(signal, () => node.call(request));
+    return isShared ? structuredClone(value) : value;
   }
 
   async send(method: string, args: readonly unknown[] = [], options: SendOptions = {}): Promise<Sent> {

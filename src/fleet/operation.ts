@@ -85,7 +85,10 @@ export function doHere(
       const { kind: _, chain, args, ...call } = operation;
       const timeoutMs = Math.max(0, expiresMs - world.clock.monotonicMs());
       const request = { ...call, args: decodeValue(args) as PlainValue[], object, timeoutMs };
-      return node.callInChain({ ...request, ...(waiter && { waiter }) }, chain);
+      // On its way to another node it becomes a value of that one's own.
+      return node
+        .callInChain({ ...request, ...(waiter && { waiter }) }, chain)
+        .then(({ isShared: _, ...reply }) => reply);
     }
     case "store_get":
       return node.storeGet(object, operation.key);

@@ -21,6 +21,8 @@ export interface NodeGauges {
   /** Of other nodes' objects. */
   readonly copies: number;
   readonly copyBytes: number;
+  /** Remembered, of this node's own objects. */
+  readonly answerBytes: number;
   readonly subscriptions: number;
   readonly watchedObjects: number;
   /** Rows that are not told to their directory yet. */

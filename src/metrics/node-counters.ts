@@ -34,6 +34,8 @@ export class NodeCounters {
   readonly directory = { told: 0, dropped: 0, failures: 0, derivationsFailed: 0 };
   /** Calls that a copy might have answered, by who did. */
   readonly replicaReads = { copy: 0, owner: 0 };
+  /** Reading calls for which no method ran. */
+  rememberedReads = 0;
   readonly delay = new DelayCounters();
 
   landed(carried: keyof NodeCounters["flights"], bytes: number, sinceCommitMs: number): void {

@@ -128,6 +128,9 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_copies: ({ node }) => one(node.copies),
   moonport_copy_bytes: ({ node }) => one(node.copyBytes),
 
+  moonport_remembered_reads_total: ({ counters }) => one(counters.rememberedReads),
+  moonport_answer_bytes: ({ node }) => one(node.answerBytes),
+
   moonport_subscriptions: ({ node }) => one(node.subscriptions),
   moonport_watched_objects: ({ node }) => one(node.watchedObjects),
   moonport_sockets: ({ doors }) => one(doors.sockets),

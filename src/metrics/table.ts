@@ -158,6 +158,9 @@ export const METRICS = {
   moonport_copies: gauge("Copies of other nodes' objects."),
   moonport_copy_bytes: gauge("Their files, bytes."),
 
+  moonport_remembered_reads_total: counter("Reading calls that were answered as before, as nothing was written since."),
+  moonport_answer_bytes: gauge("Answers of reading methods that are remembered, bytes."),
+
   moonport_subscriptions: gauge("Subscriptions and live views."),
   moonport_watched_objects: gauge("Objects that have any."),
   moonport_sockets: gauge("Open WebSockets."),

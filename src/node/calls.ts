@@ -16,7 +16,7 @@ import type { InnerCall } from "../object/inner-call.js";
 import { isKernelCall } from "../object/kernel-methods.js";
 import type { ObjectContext } from "../object/object-context.js";
 import type { CallInput, Objects } from "../object/objects.js";
-import { type Reading, runReading } from "../object/reading.js";
+import { answerReading, type Reading, runReading } from "../object/reading.js";
 import type { ReplicaCopies } from "../object/replica-copies.js";
 import type { Position } from "../object/replica-copy.js";
 import { SYSTEM_APP } from "../object/system-class.js";
@@ -190,8 +190,7 @@ export class NodeCalls {
     const { object, method, args, caller, callId } = request;
     const reading: Reading = { lua, method, args, caller, callId };
     if (!this.#objects.canSkipMailbox(object, lua)) return this.#readAsleep(request, reading);
-    const value = this.#objects.read(object, (open) => runReading(this.#context, open, reading));
-    return value instanceof Promise ? value.then((late) => ({ value: late })) : { value };
+    return this.#objects.read(object, (open) => answerReading(this.#context, open, reading));
   }
 
   async #readAsleep(request: CallRequest, reading: Reading): Promise<CallReply> {

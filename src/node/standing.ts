@@ -6,6 +6,7 @@ import type { NodeStatus } from "../node-api.js";
 import type { Catalog } from "../object/catalog.js";
 import type { FilePool } from "../object/file-pool.js";
 import type { Objects } from "../object/objects.js";
+import type { AnswerMemory } from "../object/remembered-answers.js";
 import type { ReplicaCopies } from "../object/replica-copies.js";
 import type { Hub } from "../realtime/hub.js";
 import type { NodeReleases } from "../release/node-releases.js";
@@ -23,6 +24,7 @@ export interface StandingParts {
   readonly objects: Objects;
   readonly files: FilePool;
   readonly copies: ReplicaCopies | undefined;
+  readonly answers: AnswerMemory;
   readonly units: UnitRunner;
   readonly hub: Hub;
   readonly directories: Directories;
@@ -49,7 +51,8 @@ export function statusOf(parts: StandingParts): NodeStatus {
 }
 
 export function gaugesOf(parts: StandingParts): NodeGauges {
-  const { session, bucket, catalog, releasing, objects, files, copies, units, hub, directories, probe } = parts;
+  const { session, bucket, catalog, releasing, objects, files, copies, answers, units, hub, directories, probe } =
+    parts;
   return {
     version: VERSION,
     session,
@@ -64,6 +67,7 @@ export function gaugesOf(parts: StandingParts): NodeGauges {
     openFiles: files.size,
     copies: copies?.size ?? 0,
     copyBytes: copies?.bytes ?? 0,
+    answerBytes: answers.bytes,
     subscriptions: hub.subscriptions,
     watchedObjects: hub.watchedObjects,
     directory: directories.gauges,

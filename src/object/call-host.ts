@@ -40,9 +40,9 @@ export type HostContext = Pick<ObjectContext, "world" | "settings" | "catalog" |
 
 export class CallHost implements SystemHost {
   readonly object: ObjectIdentity;
-  readonly caller: Caller;
   readonly callId: string | undefined;
-  readonly startedMs: number;
+  readonly #caller: Caller;
+  readonly #startedMs: number;
   readonly #context: HostContext;
   readonly #file: HostFile;
   readonly #access: "method" | "read";
@@ -52,6 +52,8 @@ export class CallHost implements SystemHost {
   #messagesSent = 0;
   #destroys = false;
   #random: (() => number) | undefined;
+  #isRepeatable = true;
+  readonly #variedReads: number;
   #isClosed = false;
 
   /** @param more `outgoing` is absent where code may not wait for other objects: reading methods, hooks, rows */
@@ -68,8 +70,25 @@ export class CallHost implements SystemHost {
     this.#file = file;
     this.#access = access;
     this.object = file.object;
-    this.caller = caller;
-    this.startedMs = context.world.clock.wallMs();
+    this.#caller = caller;
+    this.#startedMs = context.world.clock.wallMs();
+    this.#variedReads = file.database.variedReads;
+  }
+
+  get caller(): Caller {
+    this.#isRepeatable = false;
+    return this.#caller;
+  }
+
+  get startedMs(): number {
+    this.#isRepeatable = false;
+    return this.#startedMs;
+  }
+
+  /** Whether the same call on the same database would answer the same, and leave no more behind. Of reading methods. */
+  get isRepeatable(): boolean {
+    const { database } = this.#file;
+    return this.#isRepeatable && database.variedReads === this.#variedReads && !database.hasVaryingViews();
   }
 
   get emitted(): readonly HostEvent[] {
@@ -147,15 +166,15 @@ export class CallHost implements SystemHost {
   emit(event: string, data: PlainValue): void {
     this.#assertWriting("emit");
     this.#bound("events", this.#emitted.length);
-    const number = this.#file.tables.events.append(event, data, this.startedMs);
-    this.#emitted.push({ number, name: event, data, atMs: this.startedMs });
+    const number = this.#file.tables.events.append(event, data, this.#startedMs);
+    this.#emitted.push({ number, name: event, data, atMs: this.#startedMs });
   }
 
   scheduleSet(request: TimerRequest): number {
     this.#assertWriting("schedule");
     this.#bound("timers", this.#timersSet++);
     this.#assertOwnMethod(request.method);
-    return this.#file.tables.timers.set(request, dueTimeMs(request.plan, this.startedMs));
+    return this.#file.tables.timers.set(request, dueTimeMs(request.plan, this.#startedMs));
   }
 
   scheduleCancel(idOrName: number | string): boolean {
@@ -165,7 +184,7 @@ export class CallHost implements SystemHost {
 
   scheduleMove(idOrName: number | string, plan: TimerPlan): boolean {
     this.#assertWriting("schedule.move");
-    return this.#file.tables.timers.move(idOrName, plan, dueTimeMs(plan, this.startedMs));
+    return this.#file.tables.timers.move(idOrName, plan, dueTimeMs(plan, this.#startedMs));
   }
 
   scheduleList(): readonly TimerInfo[] {
@@ -182,8 +201,8 @@ export class CallHost implements SystemHost {
     }
     const { className, key, method, args, delayMs = 0, expiresMs, outcome } = request;
     if (outcome !== undefined && "method" in outcome) this.#assertTold(outcome.method);
-    const id = request.id ?? this.uuid();
-    const dueMs = this.startedMs + delayMs;
+    const id = request.id ?? uuidv7(this.#context.world);
+    const dueMs = this.#startedMs + delayMs;
     const isDelayed = delayMs > 0;
     this.#file.tables.outbox.add({ id, className, key, method, args, dueMs, isDelayed, expiresMs, outcome });
   }
@@ -212,15 +231,18 @@ export class CallHost implements SystemHost {
   }
 
   random(): number {
+    this.#isRepeatable = false;
     this.#random ??= seededRandom(this.#context.world.random.bytes(4));
     return this.#random();
   }
 
   uuid(): string {
+    this.#isRepeatable = false;
     return uuidv7(this.#context.world);
   }
 
   log(level: "debug" | "info" | "warn" | "error", text: string): void {
+    this.#isRepeatable = false;
     const { object, callId } = this;
     this.#context.log[level]({ object: object.id, ...(callId !== undefined && { callId }) }, text);
   }

@@ -21,6 +21,7 @@ import type { InnerCall } from "./inner-call.js";
 import type { LocalCopies } from "./local-copies.js";
 import type { Obligations } from "./obligations.js";
 import type { Quarantine } from "./quarantine.js";
+import type { AnswerMemory } from "./remembered-answers.js";
 import type { WaitGraph } from "./wait-graph.js";
 
 /** Who asks the directory, and how long the answer is waited for. */
@@ -48,6 +49,7 @@ export interface ObjectContext {
   /** Absent where the bucket bounds itself. */
   readonly permits: PermitPool | undefined;
   readonly images: PageImageCache;
+  readonly answers: AnswerMemory;
   readonly files: FilePool;
   readonly localCopies: LocalCopies;
   readonly observe: Observer;

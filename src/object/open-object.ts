@@ -23,6 +23,7 @@ import type { Logger } from "../world/logger.js";
 import type { World } from "../world/world.js";
 import type { ObjectContext } from "./object-context.js";
 import type { OwedMark } from "./obligations.js";
+import { ObjectAnswers } from "./remembered-answers.js";
 
 export interface EmittedEvent {
   readonly number: number;
@@ -47,6 +48,7 @@ export class OpenObject {
   readonly claim: Claim;
   readonly database: ObjectDatabase;
   readonly tables: ObjectTables;
+  readonly answers: ObjectAnswers;
   readonly cargo: ObjectCargo;
   readonly shipper: Shipping;
   readonly #context: ObjectContext;
@@ -95,6 +97,7 @@ export class OpenObject {
     this.claim = claim;
     this.database = database;
     this.tables = new ObjectTables(database, settings, printSeed(claim));
+    this.answers = new ObjectAnswers(context.answers);
     this.#committedSeq = claim.manifest.seq;
     this.cargo = new ObjectCargo({
       world,
@@ -320,6 +323,7 @@ export class OpenObject {
   /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */
   close(cause: MoonportError): void {
     this.shipper.end(cause);
+    this.answers.forget();
     this.database.close();
     this.cargo.close();
   }

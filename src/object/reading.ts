@@ -1,10 +1,13 @@
 /** A reading method run beside the mailbox, read-only, on whatever file it is given. */
 import { asMoonportError } from "../errors.js";
 import type { Caller, LuaClass } from "../lua/contract.js";
+import type { CallReply } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import { CallHost, type HostContext, type HostFile } from "./call-host.js";
 import type { ObjectContext } from "./object-context.js";
+import type { OpenObject } from "./open-object.js";
 import { assertEnded, type LuaStop, runLua } from "./run-lua.js";
+import { SYSTEM_APP } from "./system-class.js";
 
 export interface Reading {
   readonly lua: LuaClass;
@@ -14,11 +17,40 @@ export interface Reading {
   readonly callId?: string | undefined;
 }
 
-/** @throws MoonportError `quarantined`, what the method throws */
+type ReadingContext = HostContext & Pick<ObjectContext, "quarantine">;
+
+/** What the method answers, or answered before where it would be the same again. @throws as {@link runReading} */
+export function answerReading(
+  context: ReadingContext & Pick<ObjectContext, "counters">,
+  open: OpenObject,
+  reading: Reading,
+): CallReply | Promise<CallReply> {
+  const { answers, database } = open;
+  const mark = database.writeMark;
+  const known = answers.get(reading, mark);
+  if (known !== undefined && context.quarantine.refusal(open.object, reading.method) === undefined) {
+    context.counters.rememberedReads++;
+    return known;
+  }
+  // A class of the kernel's own may remember things by itself.
+  const isKept = open.object.app !== SYSTEM_APP && answers.isWorthKeeping(reading, mark);
+  let kept: CallReply | undefined;
+  const keep = (value: PlainValue): void => {
+    kept = answers.keep(reading, mark, value);
+  };
+  const value = runReading(context, open, reading, isKept ? keep : undefined);
+  return value instanceof Promise ? value.then((late) => kept ?? { value: late }) : (kept ?? { value });
+}
+
+/**
+ * @param repeatable told of an answer that would be the same another time
+ * @throws MoonportError `quarantined`, what the method throws
+ */
 export function runReading(
-  context: HostContext & Pick<ObjectContext, "quarantine">,
+  context: ReadingContext,
   file: HostFile,
   reading: Reading,
+  repeatable?: (value: PlainValue) => void,
 ): PlainValue | Promise<PlainValue> {
   const refusal = context.quarantine.refusal(file.object, reading.method);
   if (refusal !== undefined) throw refusal;
@@ -27,6 +59,7 @@ export function runReading(
     const end = assertEnded(stop);
     host.close();
     if (end.kind === "failed") throw asMoonportError(end.error);
+    if (repeatable !== undefined && host.isRepeatable) repeatable(end.value);
     return end.value;
   };
   const invocation = reading.lua.start({ kind: "method", name: reading.method }, reading.args, host);

@@ -283,6 +283,12 @@ export const SETTINGS = {
   ),
   CALL_EVENTS_MAX: count(1_000, 1, 100_000, "Events, timers and messages that one call may make of each."),
   STORE_CACHE_BYTES: size(64 * KIB, 0, 64 * MIB, "Values of state.store that one object keeps in memory."),
+  ANSWERS_BYTES: size(
+    16 * MIB,
+    0,
+    16 * GIB,
+    "Answers of reading methods that a node keeps in memory until their objects are written; one alone is a 64th part at most, and 0 keeps none.",
+  ),
   VALUE_BYTES_MAX: size(MIB, KIB, 64 * MIB, "Size of one argument list, reply, stored value, event or message."),
   VALUE_DEPTH_MAX: count(64, 1, 1_000, "Nesting of one value."),
   SQL_ROWS_MAX: count(100_000, 1, 10_000_000, "Rows that one state.sql.all may return; use each for more."),

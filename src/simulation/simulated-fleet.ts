@@ -219,8 +219,9 @@ export class SimulatedNode {
   }
 
   /** As a client that is connected to this node. @throws MoonportError `node_unreachable`, `outcome_unknown` if it dies meanwhile */
-  call(request: CallRequest): Promise<CallReply> {
-    return this.ask((node) => node.call(request));
+  async call(request: CallRequest): Promise<CallReply> {
+    const reply = await this.ask((node) => node.call(request));
+    return reply.isShared ? { ...reply, value: structuredClone(reply.value) } : reply;
   }
 
   /** As {@link call}, whatever is asked. */

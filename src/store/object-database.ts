@@ -9,10 +9,12 @@ import { type RunningRecord, unwatched } from "../world/watchdog/running-record.
 import { connect, type DatabaseLimits, ObjectConnection } from "./object-connection.js";
 import { checkBounds, plainRow, RowCursor, sizeOfRow } from "./row-cursor.js";
 import { checkSql, type SqlMode } from "./sql-guard.js";
+import { tokenize } from "./sql-tokens.js";
 import { type Bindings, bind, mayBeRounded } from "./sql-values.js";
 import { codedSqliteError } from "./sqlite-errors.js";
 import { type PreparedSql, prepare, StatementCache } from "./statement-cache.js";
 import { ToldRows } from "./told-rows.js";
+import { varies } from "./varying-sql.js";
 
 export { PAGE_BYTES } from "./object-connection.js";
 
@@ -39,6 +41,9 @@ export class ObjectDatabase extends ObjectConnection {
   readonly #statements: StatementCache;
   /** Whether the schema has INSTEAD OF triggers; unknown until it matters. */
   #hidesChanges: boolean | undefined;
+  /** Whether the schema has a view that may give something else on the same database; unknown until it matters. */
+  #hasVaryingViews: boolean | undefined;
+  #variedReads = 0;
   /** Whether the open transaction changed the schema, which a rollback then changes back. */
   #changedSchema = false;
 
@@ -144,6 +149,19 @@ export class ObjectDatabase extends ObjectConnection {
     else assertRows(statement);
   }
 
+  /** How many statements with rows ran so far that may give something else on the same database. */
+  get variedReads(): number {
+    return this.#variedReads;
+  }
+
+  /** Whether a statement may be such a one without a word of it. */
+  hasVaryingViews(): boolean {
+    this.#hasVaryingViews ??= this.kernel("SELECT sql FROM sqlite_schema WHERE type = 'view'")
+      .all()
+      .some(([sql]) => varies(tokenize(String(sql))));
+    return this.#hasVaryingViews;
+  }
+
   /** Runs the statements of one migration in the open transaction. */
   migrate(sql: string): void {
     this.assertOpen();
@@ -178,6 +196,7 @@ export class ObjectDatabase extends ObjectConnection {
     const statement = this.#prepared(sql, mode);
     if (statement.kind === "write") this.assertOpen();
     assertRows(statement);
+    if (statement.varies) this.#variedReads += 1;
     return statement;
   }
 
@@ -281,6 +300,7 @@ export class ObjectDatabase extends ObjectConnection {
 
   #forgetSchema(): void {
     this.#hidesChanges = undefined;
+    this.#hasVaryingViews = undefined;
     this.#statements.clear();
   }
 }

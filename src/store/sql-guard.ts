@@ -9,6 +9,7 @@
 import { MoonportError } from "../errors.js";
 import { type SqlToken, tokenize } from "./sql-tokens.js";
 import { withSteadyLimits } from "./steady-limit.js";
+import { varies } from "./varying-sql.js";
 
 /**
  * `method`: one statement that reads or writes. `read` and `console`: one that only reads. `migration`: any number, with
@@ -25,6 +26,8 @@ export interface CheckedStatement {
   readonly verb: SqlVerb;
   /** Every parameter as written, in order: `?`, `?3`, `:name`. */
   readonly parameters: readonly string[];
+  /** Whether it may give something else on the same database: see {@link varies}. */
+  readonly varies: boolean;
 }
 
 export interface CheckedSql {
@@ -117,7 +120,7 @@ function checkStatement(sql: string, tokens: readonly SqlToken[], mode: SqlMode)
   const text = withSteadyLimits(sql, tokens);
   if (isVirtual(tokens) && text.toLowerCase().includes(KERNEL_PREFIX)) throw kernelName(KERNEL_PREFIX);
   const parameters = tokens.filter((token) => token.kind === "parameter").map((token) => token.text);
-  return { sql: text, kind, verb, parameters };
+  return { sql: text, kind, verb, parameters, varies: varies(tokens) };
 }
 
 function verbOf(tokens: readonly SqlToken[]): SqlVerb {

@@ -14,6 +14,7 @@ export class PreparedSql {
   readonly kind: SqlKind;
   readonly verb: SqlVerb;
   readonly shape: ParameterShape;
+  readonly varies: boolean;
   /** Gives rows with plain numbers: fast, and inexact for integers beyond ±2^53. */
   readonly handle: RawStatement;
   wasUsed = false;
@@ -26,6 +27,7 @@ export class PreparedSql {
     this.kind = checked.kind;
     this.verb = checked.verb;
     this.shape = shapeOf(checked.parameters);
+    this.varies = checked.varies;
     this.handle = prepare(connection, checked);
   }
 

@@ -28,6 +28,17 @@ describe("an object in the program", () => {
     expect(await ledger.mirror(...values)).toEqual(values);
   });
 
+  it("answers with a value of the program's own each time", async () => {
+    const moonport = await embedded();
+    const ledger = moonport.object<LedgerMethods>("Ledger", "a");
+    await ledger.add("one");
+    for (let time = 0; time < 4; time++) {
+      const texts = await ledger.texts();
+      expect(texts).toEqual(["one"]);
+      texts.push("mine");
+    }
+  });
+
   it("refuses what cannot travel before anything runs", async () => {
     const moonport = await embedded();
     const ledger = moonport.object<LedgerMethods>("Ledger", "a");

@@ -1,6 +1,8 @@
-/** Reads that a copy answers, of what has not landed, of what is past, or of a line that is dead. */
+/** Reads that a copy or a memory answers, of what has not landed, of what is past, or of a line that is dead. */
 import type { HostFile } from "../../../src/object/call-host.js";
+import type { AskedReading } from "../../../src/object/remembered-answers.js";
 import type { Position } from "../../../src/object/replica-copy.js";
+import type { PlainValue } from "../../../src/values.js";
 import { replacing } from "./replacing.js";
 import { only, type Variant } from "./variant.js";
 
@@ -23,6 +25,28 @@ const READERS = {
 } as const;
 
 export const COPIES: Record<string, Variant> = {
+  "an answer is remembered beyond a write": {
+    breaks: "What a reading method answered once is answered again, whatever was written since.",
+    replaces: [
+      replacing("object/remembered-answers", ({ ObjectAnswers }) => ({
+        ObjectAnswers: class extends ObjectAnswers {
+          #keptAt = -1;
+
+          override get(asked: AskedReading) {
+            return super.get(asked, this.#keptAt);
+          }
+
+          override keep(asked: AskedReading, mark: number, value: PlainValue) {
+            this.#keptAt = mark;
+            return super.keep(asked, mark, value);
+          }
+        },
+      })),
+    ],
+    plan: { nodes: 1, workload: "register", objects: 1, clients: 4, stormMs: 8_000, readShare: 0.7, ...only({}) },
+    seed: 1,
+    caughtBy: "history",
+  },
   "a copy that is there is good enough": {
     breaks: "A copy answers as it stands, however far its owner has got.",
     replaces: [

@@ -20,6 +20,7 @@ export interface Modules {
   "membership/sightings": typeof import("../../../src/membership/sightings.js");
   "object/due-time": typeof import("../../../src/object/due-time.js");
   "object/migrate-object": typeof import("../../../src/object/migrate-object.js");
+  "object/remembered-answers": typeof import("../../../src/object/remembered-answers.js");
   "object/replica-copies": typeof import("../../../src/object/replica-copies.js");
   "object/replica-copy": typeof import("../../../src/object/replica-copy.js");
   "object/objects": typeof import("../../../src/object/objects.js");
