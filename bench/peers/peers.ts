@@ -104,6 +104,6 @@ function row(
     method,
     spread,
     inFlight,
-    ours: method === "write" ? [ours, `${ours} ids`] : [ours],
+    ours: method === "write" ? [ours, `${ours} ids`] : [ours, ours.replace(" read ", " read anew ")],
   };
 }
