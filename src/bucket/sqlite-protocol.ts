@@ -10,9 +10,9 @@ import type { FailureOutcome, Version, WriteCondition, WriteOutcome } from "./bu
 /** Largest part of a large object: bounds what one message of a stream holds in memory. */
 export const PART_BYTES_MAX = 1024 * 1024;
 
-export interface StoreWrite<Bytes = Uint8Array> {
+export interface StoreWrite {
   readonly key: string;
-  readonly bytes: Bytes;
+  readonly bytes: Uint8Array;
   readonly condition: WriteCondition | undefined;
 }
 
@@ -67,7 +67,6 @@ export function writeOutcome(outcome: BatchOutcome): WriteOutcome {
 
 /** Requests that change the file, and go to the thread that writes. */
 export type ChangeRequest<Bytes = Uint8Array> =
-  | { readonly kind: "write"; readonly writes: readonly StoreWrite<Bytes>[] }
   | StoreWrites<Bytes>
   | { readonly kind: "delete"; readonly keys: readonly string[] }
   /** One more part of a large object that nobody sees yet. `body` 0 begins one. */
@@ -92,6 +91,15 @@ export type ReadRequest =
   | { readonly kind: "list"; readonly prefix: string; readonly after: string | undefined; readonly limit: number };
 
 export type StoreRequest<Bytes = Uint8Array> = ChangeRequest<Bytes> | ReadRequest;
+
+/** One batch of writes. On its way to the thread it becomes part of a {@link StoreWrites}. */
+export interface WriteRequest {
+  readonly kind: "write";
+  readonly writes: readonly StoreWrite[];
+}
+
+/** What the way to a thread is asked for. */
+export type LaneRequest = StoreRequest | WriteRequest;
 
 /** What was wrong with the storage, when that is known. */
 export type StorageFault = "full" | "readonly" | "busy" | "corrupt" | "failed";
@@ -158,9 +166,6 @@ export type FromWorker =
     };
 
 export function mapRequestBytes<A, B>(request: StoreRequest<A>, change: (bytes: A) => B): StoreRequest<B> {
-  if (request.kind === "write") {
-    return { kind: "write", writes: request.writes.map((write) => ({ ...write, bytes: change(write.bytes) })) };
-  }
   if (request.kind === "write_many") return { ...request, bytes: request.bytes.map(change) };
   if (request.kind === "stage") return { ...request, bytes: change(request.bytes) };
   return request;

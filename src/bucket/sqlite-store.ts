@@ -122,8 +122,6 @@ export class SqliteStore {
 
   #apply(request: ChangeRequest): StoreAnswer {
     switch (request.kind) {
-      case "write":
-        return this.#write(request.writes);
       case "write_many":
         return this.#writeMany(request);
       case "delete":

@@ -15,6 +15,7 @@ import {
   addWrites,
   type BatchOutcome,
   type FromWorker,
+  type LaneRequest,
   mapAnswerBytes,
   mapRequestBytes,
   noWrites,
@@ -42,7 +43,7 @@ const RESTART_PAUSE_MAX_MS = 5_000;
 
 interface Entry {
   readonly id: number;
-  readonly request: StoreRequest;
+  readonly request: LaneRequest;
   readonly dueMs: number;
   readonly resolve: (answer: StoreAnswer) => void;
   readonly reject: (error: MoonportError) => void;
@@ -119,7 +120,7 @@ export class WorkerLane {
     return this.#stopping;
   }
 
-  request(request: StoreRequest): Promise<StoreAnswer> {
+  request(request: LaneRequest): Promise<StoreAnswer> {
     assert(this.#state.kind !== "new", "the bucket is started before it is used");
     if (this.#stopping) return Promise.reject(bucketError("refused", `${this.#name} is stopped`));
     if (this.#pending.size >= this.#settings.BUCKET_QUEUE_MAX) {
@@ -338,7 +339,7 @@ function post(worker: Worker, message: ToWorker): void {
   worker.postMessage(message, message.kind === "batch" ? [message.blob] : []);
 }
 
-const READS: readonly StoreRequest["kind"][] = ["get", "get_many", "open", "part", "list"];
+const READS: readonly LaneRequest["kind"][] = ["get", "get_many", "open", "part", "list"];
 
 /** What is known of a request that got no answer. */
 function outcomeOf(entry: Entry): FailureOutcome {

@@ -1,7 +1,8 @@
 import path from "node:path";
 import SqliteDatabase from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import type { ChangeRequest, StoreAnswer } from "../../src/bucket/sqlite-protocol.js";
+import type { WriteCondition } from "../../src/bucket/bucket.js";
+import { addWrites, type ChangeRequest, noWrites, type StoreAnswer } from "../../src/bucket/sqlite-protocol.js";
 import { SqliteStore, STAGING_IDLE_MS_MAX } from "../../src/bucket/sqlite-store.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 
@@ -18,6 +19,12 @@ function newStore() {
   const count = (table: string): unknown => probe.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
   const one = (request: ChangeRequest): StoreAnswer => store.applyGroup([request])[0] as StoreAnswer;
   return { store, one, count };
+}
+
+function put(key: string, bytes: number, condition?: WriteCondition): ChangeRequest {
+  const columns = noWrites<Uint8Array>();
+  addWrites(columns, [{ key, bytes: new Uint8Array(bytes), condition }], (whole) => whole);
+  return columns;
 }
 
 function stage(body: number, part: number, nowMs: number): ChangeRequest {
@@ -75,10 +82,7 @@ test("a staging is published once", () => {
 
 test("the parts of a large object that was replaced or deleted are freed in bounded steps", () => {
   const { one, count, store } = newStore();
-  const write = (megabytes: number): ChangeRequest => ({
-    kind: "write",
-    writes: [{ key: "a", bytes: new Uint8Array(megabytes * MIB), condition: undefined }],
-  });
+  const write = (megabytes: number): ChangeRequest => put("a", megabytes * MIB);
   one(write(40));
   expect(count("parts")).toBe(40);
   sweepAll(one, 0);
@@ -95,12 +99,17 @@ test("the parts of a large object that was replaced or deleted are freed in boun
 test("a refused request leaves the others of its group", () => {
   const { store, count } = newStore();
   const answers = store.applyGroup([
-    { kind: "write", writes: [{ key: "a", bytes: new Uint8Array(5), condition: undefined }] },
+    put("a", 5),
     { kind: "publish", key: "b", body: 77 },
-    { kind: "write", writes: [{ key: "a", bytes: new Uint8Array(6), condition: { absent: true } }] },
-    { kind: "write", writes: [{ key: "c", bytes: new Uint8Array(7), condition: { absent: true } }] },
+    put("a", 6, { absent: true }),
+    put("c", 7, { absent: true }),
   ]);
-  expect(answers.map((answer) => answer.kind)).toEqual(["landed", "failed", "lost", "landed"]);
+  expect(answers).toEqual([
+    { kind: "outcomes", outcomes: [["1"]] },
+    expect.objectContaining({ kind: "failed" }),
+    { kind: "outcomes", outcomes: ["a"] },
+    { kind: "outcomes", outcomes: [["2"]] },
+  ]);
   expect(count("objects")).toBe(2);
 });
 
@@ -112,10 +121,8 @@ test("part numbers stay exact where a JavaScript number would round", () => {
   database.close();
   const late = new SqliteStore(file, 1_000);
   onTestFinished(() => late.close());
-  const [answer] = late.applyGroup([
-    { kind: "write", writes: [{ key: "a", bytes: new Uint8Array(3 * MIB), condition: undefined }] },
-  ]);
-  expect(answer).toEqual({ kind: "landed", versions: [String(2 ** 45 + 1)] });
+  const [answer] = late.applyGroup([put("a", 3 * MIB)]);
+  expect(answer).toEqual({ kind: "outcomes", outcomes: [[String(2 ** 45 + 1)]] });
   const probe = new SqliteDatabase(file, { readonly: true });
   onTestFinished(() => void probe.close());
   const ids = probe.prepare("SELECT id FROM parts ORDER BY id").pluck().safeIntegers().all();
