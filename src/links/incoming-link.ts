@@ -3,8 +3,9 @@
  * before. Answers go out in the order in which they become known.
  */
 import { MoonportError } from "../errors.js";
+import { Presence } from "../world/presence.js";
 import { sleep } from "../world/world.js";
-import type { Asker, Channel, PeerName, RequestHandler, StreamHandler } from "./contract.js";
+import type { Channel, PeerName, RequestHandler, StreamHandler } from "./contract.js";
 import { FrameChannel, type FrameListener } from "./frame-channel.js";
 import { type AnsweringFrame, encodeFrame, FRAME, type Frame, failureFrame } from "./frames.js";
 import type { Agreed } from "./handshake.js";
@@ -27,7 +28,7 @@ export class IncomingLink implements FrameListener {
   readonly #streams = new Map<number, ServedStream>();
   readonly frames: FrameChannel;
   /** Requests whose handlers have not answered yet. */
-  readonly #requests = new Map<number, RemoteAsker>();
+  readonly #requests = new Map<number, Presence>();
 
   constructor(context: LinkContext, handlers: Handlers, channel: Channel, agreed: Agreed, ended: () => void) {
     this.#context = context;
@@ -52,7 +53,7 @@ export class IncomingLink implements FrameListener {
       case FRAME.leaveStream:
         return this.#streams.get(frame[1])?.leave();
       case FRAME.cancel:
-        return this.#requests.get(frame[1])?.left();
+        return this.#requests.get(frame[1])?.giveUp();
       default:
         throw MoonportError.of("bad_request", `a link brought a frame of kind ${frame[0]}, which answers`);
     }
@@ -72,7 +73,7 @@ export class IncomingLink implements FrameListener {
 
   #end(): void {
     for (const stream of this.#streams.values()) stream.leave();
-    for (const asker of this.#requests.values()) asker.left();
+    for (const asker of this.#requests.values()) asker.giveUp();
     this.#ended();
   }
 
@@ -81,7 +82,7 @@ export class IncomingLink implements FrameListener {
       const handler = this.#handlers.requests.get(name);
       if (handler === undefined) throw unknownKind(name);
       this.#checkRoom();
-      const asker = new RemoteAsker();
+      const asker = new Presence();
       const answer = handler(body, this.peer, asker);
       if (!isPromise(answer)) return this.#answer(id, name, answer);
       this.#requests.set(id, asker);
@@ -190,26 +191,6 @@ export class IncomingLink implements FrameListener {
     const why = `${bufferedBytes} bytes of answers were not read`;
     this.#context.world.log.warn({ ...this.peer, why }, "a link of another node is given up");
     this.frames.breakOff(why);
-  }
-}
-
-/** Whoever waits on the other side. */
-class RemoteAsker implements Asker {
-  #isGone = false;
-  #tell: (() => void) | undefined;
-
-  isGone(): boolean {
-    return this.#isGone;
-  }
-
-  whenGone(tell: () => void): void {
-    if (this.#isGone) tell();
-    else this.#tell = tell;
-  }
-
-  left(): void {
-    this.#isGone = true;
-    this.#tell?.();
   }
 }
 

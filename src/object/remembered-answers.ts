@@ -23,7 +23,8 @@ export interface RememberedAnswer {
   readonly isShared: true;
 }
 
-interface Entry extends RememberedAnswer {
+interface Entry {
+  readonly answer: RememberedAnswer;
   readonly bytes: number;
 }
 
@@ -95,8 +96,9 @@ export class ObjectAnswers {
     if (this.#entries === undefined || mark !== this.#mark || asked.lua !== this.#lua) return undefined;
     const call = callText(asked);
     const entry = call === undefined ? undefined : this.#entries.get(call);
-    if (entry !== undefined) this.#wasUsed = true;
-    return entry;
+    if (entry === undefined) return undefined;
+    this.#wasUsed = true;
+    return entry.answer;
   }
 
   /**
@@ -124,11 +126,11 @@ export class ObjectAnswers {
     if (bytes > bytesMax) return undefined;
     this.#entries ??= new Map();
     const before = this.#entries.get(call)?.bytes ?? 0;
-    const entry: Entry = { value, isShared: true, bytes };
-    this.#entries.set(call, entry);
+    const answer: RememberedAnswer = { value, isShared: true };
+    this.#entries.set(call, { answer, bytes });
     this.#bytes += bytes - before;
     this.#memory.kept(this, bytes - before);
-    return entry;
+    return answer;
   }
 
   forget(): void {

@@ -14,6 +14,7 @@ import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "../wire/problem.js";
+import { Presence } from "../world/presence.js";
 import type { World } from "../world/world.js";
 import { bearerToken } from "./bearer.js";
 import { Connections } from "./connections.js";
@@ -23,7 +24,6 @@ import type { HttpAnswer, HttpHandler, HttpOperation, UpgradeHandler } from "./h
 import { loopbackAddress, plainAddress } from "./loopback.js";
 import { operationsHandler } from "./operations.js";
 import { Origins } from "./origins.js";
-import { Presence } from "./presence.js";
 import { rawProblem } from "./raw-answer.js";
 import { type RequestLine, requestLineOf, routeNotFound } from "./request-line.js";
 import { TurnEnd } from "./turn-end.js";

@@ -8,7 +8,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Principal } from "../auth/contract.js";
-import type { Presence } from "./presence.js";
+import type { Presence } from "../world/presence.js";
 import type { RequestLine } from "./request-line.js";
 
 export interface HttpHandler {

@@ -12,7 +12,7 @@ import type { Caller } from "../lua/contract.js";
 import type { CallReply, CallRequest, CallWaiter, Consistency, NodeApi } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { Deadlines, Watch } from "../world/deadlines.js";
-import { Presence } from "./presence.js";
+import { Presence } from "../world/presence.js";
 
 export interface SocketCallInput {
   readonly id: number;

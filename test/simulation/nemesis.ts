@@ -208,7 +208,8 @@ export class Nemesis {
   }
 
   #start(node: SimulatedNode): void {
-    if (node.isDown) void this.#bringUp(node);
+    // In calm all are up, and who is down then has been stopped for good.
+    if (node.isDown && !this.#isOver) void this.#bringUp(node);
   }
 
   #later(delayMs: number, run: () => void): void {

@@ -1,7 +1,5 @@
 /** Whether whoever waits for an answer is still there, and who is told when not. */
-import type { CallWaiter } from "../node-api.js";
-
-export class Presence implements CallWaiter {
+export class Presence {
   #signal: AbortController | undefined;
   #isGone = false;
   #tell: (() => void) | undefined;
