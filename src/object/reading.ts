@@ -25,21 +25,28 @@ export function answerReading(
   open: OpenObject,
   reading: Reading,
 ): CallReply | Promise<CallReply> {
+  // A class of the kernel's own may remember things by itself.
+  if (open.object.app === SYSTEM_APP) return replyOf(runReading(context, open, reading));
   const { answers, database } = open;
   const mark = database.writeMark;
-  const known = answers.get(reading, mark);
-  if (known !== undefined && context.quarantine.refusal(open.object, reading.method) === undefined) {
-    context.counters.rememberedReads++;
-    return known;
+  const found = answers.find(reading, mark);
+  if (found === undefined) return replyOf(runReading(context, open, reading));
+  if (typeof found === "string") {
+    let kept: CallReply | undefined;
+    const keep = (value: PlainValue): void => {
+      kept = answers.keep(found, reading.lua, mark, value);
+    };
+    const value = runReading(context, open, reading, keep);
+    return value instanceof Promise ? value.then((late) => kept ?? { value: late }) : (kept ?? { value });
   }
-  // A class of the kernel's own may remember things by itself.
-  const isKept = open.object.app !== SYSTEM_APP && answers.isWorthKeeping(reading, mark);
-  let kept: CallReply | undefined;
-  const keep = (value: PlainValue): void => {
-    kept = answers.keep(reading, mark, value);
-  };
-  const value = runReading(context, open, reading, isKept ? keep : undefined);
-  return value instanceof Promise ? value.then((late) => kept ?? { value: late }) : (kept ?? { value });
+  const refusal = context.quarantine.refusal(open.object, reading.method);
+  if (refusal !== undefined) throw refusal;
+  context.counters.rememberedReads++;
+  return found;
+}
+
+function replyOf(value: PlainValue | Promise<PlainValue>): CallReply | Promise<CallReply> {
+  return value instanceof Promise ? value.then((late) => ({ value: late })) : { value };
 }
 
 /**

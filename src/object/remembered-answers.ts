@@ -5,7 +5,8 @@
  * logged. It holds while the file and the class are the same and nothing was written, by the mark that also tells a writing
  * call from one that wrote nothing. It is given where the method would have run, so gate and session are asked as ever (G1, E4).
  *
- * The first answer after a write is not kept, the second is: who writes between any two reads pays nothing for this.
+ * An answer is kept when the same was asked before, and not by the first reading after a write: who writes between any two reads
+ * pays nothing for this, and who never asks the same twice next to nothing.
  */
 import type { LuaClass } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
@@ -28,8 +29,13 @@ interface Entry {
   readonly bytes: number;
 }
 
+/** The text of a call by which its answer is known: the same for the same call alone. */
+export type CallText = string & { readonly isCallText: true };
+
 /** Longest text of a call that is worth keeping; an answer larger than a part of the bound is not. */
 const CALL_CHARACTERS_MAX = 512;
+/** Of calls that were asked lately, in all; a power of two. */
+const ASKED_SLOTS = 65_536;
 const ANSWER_SHARE_MAX = 1 / 64;
 /** What an entry takes beside its text and its value, and what a value within another does. */
 const ENTRY_BYTES = 160;
@@ -41,10 +47,28 @@ export class AnswerMemory {
   /** Of those that keep answers, in the order in which they began to. */
   readonly #keeping = new Set<ObjectAnswers>();
   #bytes = 0;
+  /** Prints of calls, each where its last bits say: whichever came last. */
+  readonly #asked: Int32Array;
+  #objects = 0;
 
   /** @param bytesMax 0 keeps nothing */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
+    this.#asked = new Int32Array(bytesMax === 0 ? 0 : ASKED_SLOTS);
+  }
+
+  /** Tells one object's calls from another's. */
+  nextSalt(): number {
+    return Math.imul(++this.#objects, 0x9e3779b1);
+  }
+
+  /** Whether it was asked lately, as far as is known; from now on it was. */
+  wasAsked(print: number): boolean {
+    if (this.#bytesMax === 0) return false;
+    const slot = (print ^ (print >>> 16)) & (ASKED_SLOTS - 1);
+    if (this.#asked[slot] === print) return true;
+    this.#asked[slot] = print;
+    return false;
   }
 
   get bytes(): number {
@@ -80,7 +104,8 @@ export class AnswerMemory {
 /** Of one open file. */
 export class ObjectAnswers {
   readonly #memory: AnswerMemory;
-  #entries: Map<string, Entry> | undefined;
+  readonly #salt: number;
+  #entries: Map<CallText, Entry> | undefined;
   #bytes = 0;
   #wasUsed = false;
   /** For which class and which state of the file something was read. */
@@ -89,38 +114,35 @@ export class ObjectAnswers {
 
   constructor(memory: AnswerMemory) {
     this.#memory = memory;
+    this.#salt = memory.nextSalt();
   }
 
-  /** @param mark of the file's writes */
-  get(asked: AskedReading, mark: number): RememberedAnswer | undefined {
-    if (this.#entries === undefined || mark !== this.#mark || asked.lua !== this.#lua) return undefined;
+  /**
+   * @param mark of the file's writes
+   * @returns the answer; or, where a run's answer is worth keeping, the text to keep it by
+   */
+  find(asked: AskedReading, mark: number): RememberedAnswer | CallText | undefined {
+    if (mark !== this.#mark || asked.lua !== this.#lua) {
+      this.forget();
+      this.#mark = mark;
+      this.#lua = asked.lua;
+      return undefined;
+    }
     const call = callText(asked);
-    const entry = call === undefined ? undefined : this.#entries.get(call);
-    if (entry === undefined) return undefined;
+    if (call === undefined) return undefined;
+    const entry = this.#entries?.get(call);
+    if (entry === undefined) return this.#memory.wasAsked(printOf(call, this.#salt ^ mark)) ? call : undefined;
     this.#wasUsed = true;
     return entry.answer;
   }
 
   /**
-   * Whether the answer to what is read now is worth keeping.
-   * @param mark of the file's writes when the method begins
-   */
-  isWorthKeeping({ lua }: AskedReading, mark: number): boolean {
-    if (mark === this.#mark && lua === this.#lua) return true;
-    this.forget();
-    this.#mark = mark;
-    this.#lua = lua;
-    return false;
-  }
-
-  /**
+   * @param call as {@link find} gave it
    * @param mark as it was when the method began: what was written since makes the answer an old one
    * @returns the answer, if it is kept
    */
-  keep(asked: AskedReading, mark: number, value: PlainValue): RememberedAnswer | undefined {
-    if (mark !== this.#mark || asked.lua !== this.#lua) return undefined;
-    const call = callText(asked);
-    if (call === undefined) return undefined;
+  keep(call: CallText, lua: LuaClass, mark: number, value: PlainValue): RememberedAnswer | undefined {
+    if (mark !== this.#mark || lua !== this.#lua) return undefined;
     const bytesMax = this.#memory.answerBytesMax;
     const bytes = ENTRY_BYTES + 2 * call.length + bytesOf(value, bytesMax);
     if (bytes > bytesMax) return undefined;
@@ -148,18 +170,37 @@ export class ObjectAnswers {
   }
 }
 
-/** The same for the same call alone; nothing for one whose arguments are more than a few scalars. */
-function callText({ method, args }: AskedReading): string | undefined {
-  if (args.length === 0) return method;
-  let characters = 0;
+/** Nothing for a call whose arguments are more than a few scalars. */
+function callText({ method, args }: AskedReading): CallText | undefined {
+  let text = method;
   for (const arg of args) {
-    if (typeof arg === "object" && arg !== null) return undefined;
-    // JSON has neither -0, which Lua can tell from 0, nor what no call may bring.
-    if (typeof arg === "number" && (!Number.isFinite(arg) || Object.is(arg, -0))) return undefined;
-    characters += typeof arg === "string" ? arg.length : 8;
-    if (characters > CALL_CHARACTERS_MAX) return undefined;
+    const part = argumentText(arg);
+    if (part === undefined) return undefined;
+    text += part;
+    if (text.length > CALL_CHARACTERS_MAX) return undefined;
   }
-  return method + JSON.stringify(args);
+  return text as CallText;
+}
+
+/** Type, and length or end, stand in it: no two rows of arguments give one text. No name of a method has a colon. */
+function argumentText(arg: PlainValue): string | undefined {
+  switch (typeof arg) {
+    case "string":
+      return `:${arg.length}:${arg}`;
+    case "number":
+      // As a text -0 is 0, from which Lua can tell it.
+      return Object.is(arg, -0) ? undefined : `:n${arg}`;
+    case "boolean":
+      return arg ? ":t" : ":f";
+    default:
+      return arg === null || arg === undefined ? ":0" : undefined;
+  }
+}
+
+function printOf(text: string, salt: number): number {
+  let print = salt;
+  for (let at = 0; at < text.length; at++) print = Math.imul(print ^ text.charCodeAt(at), 0x01000193);
+  return print ^ (print >>> 13);
 }
 
 /** What a value takes in memory, roughly; once that is more than `most`, anything above it. */

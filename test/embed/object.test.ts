@@ -32,7 +32,7 @@ describe("an object in the program", () => {
     const moonport = await embedded();
     const ledger = moonport.object<LedgerMethods>("Ledger", "a");
     await ledger.add("one");
-    for (let time = 0; time < 4; time++) {
+    for (let time = 0; time < 6; time++) {
       const texts = await ledger.texts();
       expect(texts).toEqual(["one"]);
       texts.push("mine");

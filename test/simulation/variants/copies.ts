@@ -1,6 +1,7 @@
 /** Reads that a copy or a memory answers, of what has not landed, of what is past, or of a line that is dead. */
+import type { LuaClass } from "../../../src/lua/contract.js";
 import type { HostFile } from "../../../src/object/call-host.js";
-import type { AskedReading } from "../../../src/object/remembered-answers.js";
+import type { AskedReading, CallText } from "../../../src/object/remembered-answers.js";
 import type { Position } from "../../../src/object/replica-copy.js";
 import type { PlainValue } from "../../../src/values.js";
 import { replacing } from "./replacing.js";
@@ -32,13 +33,14 @@ export const COPIES: Record<string, Variant> = {
         ObjectAnswers: class extends ObjectAnswers {
           #keptAt = -1;
 
-          override get(asked: AskedReading) {
-            return super.get(asked, this.#keptAt);
+          override find(asked: AskedReading, mark: number) {
+            const kept = this.#keptAt < 0 ? undefined : super.find(asked, this.#keptAt);
+            return kept ?? super.find(asked, mark);
           }
 
-          override keep(asked: AskedReading, mark: number, value: PlainValue) {
+          override keep(call: CallText, lua: LuaClass, mark: number, value: PlainValue) {
             this.#keptAt = mark;
-            return super.keep(asked, mark, value);
+            return super.keep(call, lua, mark, value);
           }
         },
       })),
