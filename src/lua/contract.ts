@@ -132,6 +132,8 @@ export interface CodeHost {
   random(): number;
   uuid(): string;
   log(level: "debug" | "info" | "warn" | "error", text: string): void;
+  /** Something that the code asked for failed outside of Lua; it may have caught that. */
+  failedOutside?(): void;
 }
 
 export interface CallHost extends CodeHost {

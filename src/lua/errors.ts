@@ -40,7 +40,10 @@ export class LuaErrors {
       },
     });
     runtime.addField(this.#metatable, "__metatable", runtime.boolean(false));
-    runtime.nativeError = (L, error) => this.toLua(L, error);
+    runtime.nativeError = (L, error) => {
+      runtime.call?.host.failedOutside?.();
+      return this.toLua(L, error);
+    };
   }
 
   /** What was thrown in JavaScript, as Lua sees it. */

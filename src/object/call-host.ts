@@ -247,6 +247,10 @@ export class CallHost implements SystemHost {
     this.#context.log[level]({ object: object.id, ...(callId !== undefined && { callId }) }, text);
   }
 
+  failedOutside(): void {
+    this.#isRepeatable = false;
+  }
+
   #assertOpen(): void {
     if (this.#isClosed) throw MoonportError.of("method_error", "this call has ended; state belongs to a running call");
   }

@@ -323,7 +323,7 @@ export class OpenObject {
   /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */
   close(cause: MoonportError): void {
     this.shipper.end(cause);
-    this.answers.forget();
+    this.answers.end();
     this.database.close();
     this.cargo.close();
   }

@@ -40,6 +40,7 @@ const ANSWER_SHARE_MAX = 1 / 64;
 /** What an entry takes beside its text and its value, and what a value within another does. */
 const ENTRY_BYTES = 160;
 const INNER_BYTES = 32;
+const BLOB_BYTES = 224;
 
 /** Of all objects of a node: at most so many bytes. */
 export class AnswerMemory {
@@ -162,6 +163,12 @@ export class ObjectAnswers {
     this.#bytes = 0;
   }
 
+  /** The file is closed: what a reading under way comes to is kept no more. */
+  end(): void {
+    this.forget();
+    this.#mark = Number.NaN;
+  }
+
   /** Whether it was asked since it was last passed over. */
   takeUse(): boolean {
     const wasUsed = this.#wasUsed;
@@ -207,7 +214,7 @@ function printOf(text: string, salt: number): number {
 function bytesOf(value: PlainValue, most: number): number {
   if (typeof value === "string") return INNER_BYTES + 2 * value.length;
   if (typeof value !== "object" || value === null) return INNER_BYTES;
-  if (value instanceof Uint8Array) return INNER_BYTES + value.byteLength;
+  if (value instanceof Uint8Array) return BLOB_BYTES + value.byteLength;
   let bytes = INNER_BYTES;
   if (Array.isArray(value)) {
     for (const element of value) {

@@ -8,7 +8,7 @@ import type { Folder } from "../world/folder.js";
 import { type RunningRecord, unwatched } from "../world/watchdog/running-record.js";
 import { connect, type DatabaseLimits, ObjectConnection } from "./object-connection.js";
 import { checkBounds, plainRow, RowCursor, sizeOfRow } from "./row-cursor.js";
-import { checkSql, type SqlMode } from "./sql-guard.js";
+import { checkSql, KERNEL_PREFIX, type SqlMode } from "./sql-guard.js";
 import { tokenize } from "./sql-tokens.js";
 import { type Bindings, bind, mayBeRounded } from "./sql-values.js";
 import { codedSqliteError } from "./sqlite-errors.js";
@@ -39,7 +39,7 @@ export class ObjectDatabase extends ObjectConnection {
   readonly #running: RunningRecord;
   readonly #sqlBytesMax: number;
   readonly #statements: StatementCache;
-  /** Whether the schema has INSTEAD OF triggers; unknown until it matters. */
+  /** Whether the schema has triggers, or constraints that keep what a failing statement did; unknown until it matters. */
   #hidesChanges: boolean | undefined;
   /** Whether the schema has a view that may give something else on the same database; unknown until it matters. */
   #hasVaryingViews: boolean | undefined;
@@ -86,8 +86,9 @@ export class ObjectDatabase extends ObjectConnection {
       this.#returningRows(statement, bindings);
       return this.#changesOf(statement);
     }
-    const result = this.#runStatement(statement, () => statement.handle.run(...bindings));
-    this.#noteChanges(result.changes);
+    const result = this.#noting(statement, () =>
+      this.#runStatement(statement, () => statement.handle.run(...bindings)),
+    );
     return statement.verb === "insert" && result.changes > 0
       ? this.#changesOf(statement, result.changes, result.lastInsertRowid)
       : { changes: result.changes, lastId: 0 };
@@ -156,6 +157,8 @@ export class ObjectDatabase extends ObjectConnection {
 
   /** Whether a statement may be such a one without a word of it. */
   hasVaryingViews(): boolean {
+    // To look would have the cursors of others read all their rows.
+    if (this.#hasVaryingViews === undefined && this.cursors.size > 0) return true;
     this.#hasVaryingViews ??= this.kernel("SELECT sql FROM sqlite_schema WHERE type = 'view'")
       .all()
       .some(([sql]) => varies(tokenize(String(sql))));
@@ -238,8 +241,10 @@ export class ObjectDatabase extends ObjectConnection {
     let rows: SqlValue[][];
     this.savepoint();
     try {
-      const raw = this.#runStatement(statement, () => statement.exact.all(...bindings));
-      this.#noteChanges(this.#changes());
+      const { raw } = this.#noting(statement, () => {
+        const raw = this.#runStatement(statement, () => statement.exact.all(...bindings));
+        return { raw, changes: this.#changes() };
+      });
       rows = raw.map((row) => plainRow(row, columns));
       checkBounds(
         rows.length,
@@ -284,16 +289,37 @@ export class ObjectDatabase extends ObjectConnection {
     return { changes, lastId: Number(id) };
   }
 
-  /** Changes that an INSTEAD OF trigger makes are not in the statement's count, so with such triggers any write counts. */
-  #noteChanges(changes: number): void {
-    if (changes > 0 || this.#hasInsteadOfTriggers()) this.noteWrite();
+  /**
+   * Runs a writing statement; the call counts as writing if it changed anything. Its own count is not all of that: triggers
+   * change rows for which it counts none, and what fails may keep the rows before.
+   */
+  #noting<T extends { readonly changes: number }>(statement: PreparedSql, run: () => T): T {
+    const mayHide = statement.failsHalfway || this.#hidesChanges === true;
+    const before = mayHide ? this.#totalChanges() : undefined;
+    let changes = 0;
+    try {
+      const result = run();
+      changes = result.changes;
+      return result;
+    } finally {
+      if (changes > 0 || (!this.doomed && this.#hasChanged(before))) this.noteWrite();
+    }
   }
 
-  #hasInsteadOfTriggers(): boolean {
+  /** @param before undefined of a statement whose count tells all, unless the schema hides something: then it may have */
+  #hasChanged(before: number | undefined): boolean {
+    return before === undefined ? this.#hidesSomething() : this.#totalChanges() !== before;
+  }
+
+  #totalChanges(): number {
+    return Number(this.kernel("SELECT total_changes()").get()?.[0]);
+  }
+
+  #hidesSomething(): boolean {
     this.#hidesChanges ??=
       this.kernel(
-        `SELECT 1 FROM sqlite_schema WHERE type = 'trigger'
-         AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'view') LIMIT 1`,
+        `SELECT 1 FROM sqlite_schema
+         WHERE type = 'trigger' OR (sql LIKE '%fail%' AND name NOT LIKE '\\${KERNEL_PREFIX}%' ESCAPE '\\') LIMIT 1`,
       ).get() !== undefined;
     return this.#hidesChanges;
   }

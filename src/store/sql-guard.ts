@@ -28,6 +28,8 @@ export interface CheckedStatement {
   readonly parameters: readonly string[];
   /** Whether it may give something else on the same database: see {@link varies}. */
   readonly varies: boolean;
+  /** Whether it may fail and keep what it did before (`OR FAIL`). */
+  readonly failsHalfway: boolean;
 }
 
 export interface CheckedSql {
@@ -120,7 +122,10 @@ function checkStatement(sql: string, tokens: readonly SqlToken[], mode: SqlMode)
   const text = withSteadyLimits(sql, tokens);
   if (isVirtual(tokens) && text.toLowerCase().includes(KERNEL_PREFIX)) throw kernelName(KERNEL_PREFIX);
   const parameters = tokens.filter((token) => token.kind === "parameter").map((token) => token.text);
-  return { sql: text, kind, verb, parameters, varies: varies(tokens) };
+  // What EXPLAIN shows of a statement's program is the connection's.
+  const isVarying = verb === "explain" || varies(tokens);
+  const failsHalfway = tokens.some((token) => isWord(token, "fail"));
+  return { sql: text, kind, verb, parameters, varies: isVarying, failsHalfway };
 }
 
 function verbOf(tokens: readonly SqlToken[]): SqlVerb {

@@ -15,6 +15,7 @@ export class PreparedSql {
   readonly verb: SqlVerb;
   readonly shape: ParameterShape;
   readonly varies: boolean;
+  readonly failsHalfway: boolean;
   /** Gives rows with plain numbers: fast, and inexact for integers beyond ±2^53. */
   readonly handle: RawStatement;
   wasUsed = false;
@@ -28,6 +29,7 @@ export class PreparedSql {
     this.verb = checked.verb;
     this.shape = shapeOf(checked.parameters);
     this.varies = checked.varies;
+    this.failsHalfway = checked.failsHalfway;
     this.handle = prepare(connection, checked);
   }
 

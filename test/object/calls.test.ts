@@ -71,6 +71,26 @@ describe("a call is one transaction", () => {
     expect(await node.call("Ledger/a", "all")).toEqual(["kept"]);
   });
 
+  it("keeps what a statement had done before it failed, or a trigger where it did nothing, and the method caught", async () => {
+    const Half = `
+      local Half = class "Half"
+      Half.migrations = {
+        "CREATE TABLE t (a INTEGER UNIQUE)", "CREATE TABLE log (a INTEGER)",
+        "CREATE TRIGGER seen BEFORE INSERT ON t WHEN new.a > 100 BEGIN INSERT INTO log VALUES (new.a); END",
+      }
+      function Half:fail_halfway() return (pcall(state.sql.exec, "INSERT OR FAIL INTO t VALUES (1), (2), (1)")) end
+      function Half:twice() return state.sql.exec("INSERT OR IGNORE INTO t VALUES (101)") end
+      function Half.read:all()
+        return { t = state.sql.one("SELECT count(*) AS n FROM t").n, log = state.sql.one("SELECT count(*) AS n FROM log").n }
+      end
+      return Half`;
+    const node = await VirtualNode.start({ classes: { Half } });
+    expect(await node.call("Half/h", "fail_halfway")).toBe(false);
+    expect(await node.call("Half/h", "all")).toEqual({ t: 2, log: 0 });
+    for (let time = 0; time < 3; time++) await node.call("Half/h", "twice");
+    expect(await node.call("Half/h", "all")).toEqual({ t: 3, log: 3 });
+  });
+
   it("commits events, timers and messages with the call, for delivery later", async () => {
     const node = await start();
     const timers = (await node.call("Ledger/a", "plan")) as PlainValue[];

@@ -169,6 +169,8 @@ function Odd.read:log() log.info("asked") return 1 end
 function Odd.read:print() print("asked") return 1 end
 function Odd.read:sql_random() return state.sql.one("SELECT abs(random() % 1000000) AS n").n end
 function Odd.read:sql_now() return state.sql.one("SELECT unixepoch('now') AS n").n end
+function Odd.read:caught_sql() return (pcall(state.sql.one, "SELECT nothing FROM nowhere")) end
+function Odd.read:explained() return #state.sql.all("EXPLAIN SELECT a FROM t") > 0 end
 function Odd.read:caught() return pcall(function() error(caller.kind) end) end
 function Odd.read:view() return state.sql.one("SELECT n FROM dice").n end
 return Odd

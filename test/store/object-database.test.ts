@@ -1,5 +1,7 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { SqlParameters, SqlValue } from "../../src/values.js";
+import "../support/property-seed.js";
 import { errorOf, ObjectFile } from "./object-file.js";
 
 const TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b)";
@@ -82,6 +84,78 @@ describe("a burst", () => {
     file.database.exec("INSERT INTO v (a) VALUES (5)", []);
     expect(file.database.wroteSince(mark)).toBe(true);
     file.database.rollback();
+  });
+});
+
+describe("what changes a row counts as a write", () => {
+  const SCHEMA = [
+    "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER UNIQUE, b TEXT)",
+    "CREATE TABLE log (what TEXT)",
+    "CREATE TABLE half (a INTEGER UNIQUE ON CONFLICT FAIL)",
+    "CREATE TABLE parent (id INTEGER PRIMARY KEY)",
+    "CREATE TABLE child (id INTEGER PRIMARY KEY, parent INTEGER REFERENCES parent ON DELETE CASCADE)",
+    "CREATE VIEW v AS SELECT a FROM t",
+  ];
+  const ROWS = [
+    "INSERT INTO t (a, b) VALUES (1, 'one'), (2, 'two')",
+    "INSERT INTO parent VALUES (1), (2)",
+    "INSERT INTO child VALUES (1, 1), (2, 1)",
+  ];
+  const TRIGGERS = [
+    "CREATE TRIGGER before_t BEFORE INSERT ON t BEGIN INSERT INTO log VALUES ('before'); END",
+    "CREATE TRIGGER ignored BEFORE UPDATE ON t WHEN new.a = 7 BEGIN INSERT INTO log VALUES ('ignored'); SELECT RAISE(IGNORE); END",
+    "CREATE TRIGGER failing AFTER INSERT ON t WHEN new.a = 8 BEGIN SELECT RAISE(FAIL, 'eight'); END",
+    "CREATE TRIGGER instead INSTEAD OF INSERT ON v BEGIN INSERT INTO log VALUES ('instead'); END",
+  ];
+  const WRITES = [
+    "INSERT INTO t (a) VALUES (1)",
+    "INSERT OR IGNORE INTO t (a) VALUES (1)",
+    "INSERT INTO t (a) VALUES (1) ON CONFLICT DO NOTHING",
+    "INSERT INTO t (a, b) VALUES (2, 'x') ON CONFLICT (a) DO UPDATE SET b = excluded.b WHERE false",
+    "INSERT OR FAIL INTO t (a) VALUES (10), (11), (1), (12)",
+    "INSERT OR FAIL INTO t (a) VALUES (20), (1) RETURNING a",
+    "UPDATE OR FAIL t SET a = 30 - id",
+    "UPDATE OR FAIL t SET a = 40",
+    "UPDATE t SET a = 7 WHERE a = 2",
+    "INSERT INTO t (a) VALUES (8)",
+    "INSERT INTO t (a) VALUES (8) RETURNING a",
+    "INSERT OR REPLACE INTO t (a, b) VALUES (1, 'replaced')",
+    "INSERT INTO half VALUES (1), (2), (1)",
+    "INSERT INTO v VALUES (5)",
+    "DELETE FROM parent WHERE id = 1",
+    "DELETE FROM t WHERE a = 99",
+    "UPDATE t SET b = 'b' WHERE a = 99",
+    "DELETE FROM t",
+  ];
+  const content = (file: ObjectFile): string =>
+    JSON.stringify(file.database.tableNames().map((name) => file.database.all(`SELECT * FROM ${name}`, [])));
+
+  test.each([
+    ["with triggers", [...SCHEMA, ...TRIGGERS]],
+    ["without triggers", SCHEMA],
+    ["with nothing that hides them", SCHEMA.filter((sql) => !sql.includes("FAIL"))],
+  ])("whatever a statement's own count says, %s", (_, schema) => {
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...WRITES), { minLength: 1, maxLength: 6 }), (writes) => {
+        const file = new ObjectFile();
+        file.migrate(...schema);
+        file.call(() => {
+          for (const sql of ROWS) file.database.exec(sql, []);
+        });
+        file.database.begin();
+        for (const sql of writes) {
+          const before = content(file);
+          const mark = file.database.writeMark;
+          try {
+            file.database.exec(sql, []);
+          } catch {
+            // Class code may catch it, and goes on with what it has done.
+          }
+          if (content(file) !== before) expect(file.database.wroteSince(mark), sql).toBe(true);
+        }
+        file.database.rollback();
+      }),
+    );
   });
 });
 
