@@ -192,7 +192,7 @@ export class Burst {
         lua: this.#lua,
         wasAwake: this.#awakeAs !== undefined,
         run: (entry, host) => this.#runToEnd(entry, host),
-        newHost: () => new CallHost(this.#context, this.#open, { kind: "system" }, "method"),
+        newHost: () => new CallHost(this.#context, this.#open, { kind: "system" }, "method", { isHook: true }),
       });
       for (const host of hosts) this.#keepEvents(host, this.#open.committedSeq + 1);
       return undefined;
@@ -352,7 +352,14 @@ export class Burst {
       if (work.timer !== undefined) this.#timerFailed(work.timer, poison);
       return { kind: "failed", work, error: poison };
     }
-    const running = this.#begin(work, this.#protect());
+    const undoes = this.#protect();
+    let running: RunningCall;
+    try {
+      running = this.#begin(work, undoes);
+    } catch (error) {
+      // A timer's method, or one that was called before a deploy, may be gone: that is its own fault alone.
+      return this.#undo(work, { undoes }, asMoonportError(error));
+    }
     const stop = runLua(this.#context.world, running.invocation, () => this.#mayGoOn());
     return stop instanceof Promise
       ? stop.then((late) => this.#stopped(work, running, late))
@@ -454,7 +461,7 @@ export class Burst {
     for (const { number, name, data, atMs } of host.emitted) this.#events.push({ number, name, data, atMs, seq });
   }
 
-  #undo(work: CallWork, { undoes }: RunningCall, error: MoonportError): Outcome {
+  #undo(work: CallWork, { undoes }: Pick<RunningCall, "undoes">, error: MoonportError): Outcome {
     const { database } = this.#open;
     if (undoes === "savepoint") database.rollbackTo();
     else database.startOver();

@@ -46,6 +46,7 @@ export class CallHost implements SystemHost {
   readonly #context: HostContext;
   readonly #file: HostFile;
   readonly #access: "method" | "read";
+  readonly #isHook: boolean;
   readonly #outgoing: OutgoingCalls | undefined;
   readonly #emitted: HostEvent[] = [];
   #timersSet = 0;
@@ -62,8 +63,13 @@ export class CallHost implements SystemHost {
     file: HostFile,
     caller: Caller,
     access: "method" | "read",
-    more: { readonly callId?: string | undefined; readonly outgoing?: OutgoingCalls | undefined } = {},
+    more: {
+      readonly callId?: string | undefined;
+      readonly outgoing?: OutgoingCalls | undefined;
+      readonly isHook?: boolean;
+    } = {},
   ) {
+    this.#isHook = more.isHook === true;
     this.#outgoing = more.outgoing;
     this.callId = more.callId;
     this.#context = context;
@@ -217,6 +223,15 @@ export class CallHost implements SystemHost {
 
   destroy(): void {
     this.#assertWriting("destroy");
+    if (this.#isHook) {
+      throw MoonportError.of(
+        "method_error",
+        "destroy() in a hook: on_create and on_wake run before a call, which comes",
+        {
+          hint: "let a method or a timer end the object",
+        },
+      );
+    }
     this.#destroys = true;
   }
 

@@ -219,8 +219,12 @@ function checkToken(tokens: readonly SqlToken[], index: number, kind: SqlKind): 
   if (name === "temp" && isSign(next, ".") && !isSign(tokens[index - 1], ".")) {
     throw refused("the temporary schema is not part of the object's file");
   }
-  if (kind !== "select" && token.kind !== "string" && name.startsWith("sqlite_") && !isSign(next, "(")) {
-    throw refused(`a writing statement may not name ${token.text}`, "read it with a SELECT of its own");
+  // Where a name is wanted SQLite takes a text in quotes for one.
+  if (kind !== "select" && name.startsWith("sqlite_") && !isSign(next, "(")) {
+    throw refused(
+      `a writing statement may not name ${token.text}`,
+      "read it with a SELECT of its own; pass text that only looks like it as a parameter",
+    );
   }
 }
 

@@ -162,6 +162,24 @@ it("a class that does not load for a while costs a timer no tries", async () => 
   expect(await virtual.call("Alarm/a", "rang")).toEqual(["tea of a by timer"]);
 });
 
+it("a timer whose method is gone holds up nobody else", async () => {
+  const virtual = await start({ DELAY_ATTEMPTS_MAX: 2 });
+  const both = ALARM.replace(
+    "return Alarm",
+    "function Alarm:_gone() end function Alarm:go(s) schedule.after(s):_gone() end return Alarm",
+  );
+  await virtual.reload({ Alarm: both });
+  await virtual.call("Alarm/a", "go", 5);
+  await virtual.call("Alarm/a", "set", 5, "tea");
+  await virtual.call("Alarm/a", "go", 5);
+  await virtual.reload({ Alarm: ALARM });
+  await virtual.time.advance(10_000);
+  expect(await virtual.call("Alarm/a", "rang")).toEqual(["tea of a by timer"]);
+  const { timers } = await virtual.time.until(virtual.node.timers(virtual.identity("Alarm/a")));
+  expect(timers).toMatchObject([{ error: { code: "method_not_found" } }, { error: { code: "method_not_found" } }]);
+  expect(virtual.node.counters.residenciesBroken).toBe(0);
+});
+
 it("a timer that is cancelled or moved does not run at its old time", async () => {
   const virtual = await start();
   await virtual.call("Alarm/a", "set", 5, "one");

@@ -88,6 +88,15 @@ function Item.read:hooks() return { created = state.store.get("created"), woke =
     expect(await node.time.until(node.node.inspect(node.identity("Item/a")))).toMatchObject({ state: "unwritten" });
   });
 
+  it("cannot end the object that they wake, and say so", async () => {
+    const ending = "function Item:on_wake() destroy() end";
+    const node = await VirtualNode.start({ classes: { Item: basic([], ending) } });
+    await expect(node.call("Item/a", "put", 1)).rejects.toMatchObject({
+      code: "hook_failed",
+      message: expect.stringContaining("destroy() in a hook"),
+    });
+  });
+
   it("run again on an object whose file was closed only when it left residency", async () => {
     const node = await VirtualNode.start({
       classes: { Item: basic([], hooks) },

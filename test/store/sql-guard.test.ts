@@ -78,6 +78,8 @@ describe("a writing method", () => {
     ["INSERT INTO temp.x VALUES (1)", /temporary schema/],
     ['INSERT INTO "temp" . x VALUES (1)', /temporary schema/],
     ["UPDATE sqlite_sequence SET seq = 1", /may not name sqlite_sequence/],
+    ["UPDATE 'sqlite_sequence' SET seq = 1", /may not name sqlite_sequence/],
+    ["DELETE FROM main.'SQLite_Sequence'", /may not name SQLite_Sequence/],
     ["SELECT 1\0; COMMIT", /NUL/],
     ["SELECT '\ud800'", /well-formed/],
     ["SELECT 'x", /never closed/],
