@@ -7,7 +7,7 @@ import { OneAtATime } from "../world/one-at-a-time.js";
 import type { Timer } from "../world/world.js";
 import { ShardDriver, type ShardDriverParts } from "./shard-driver.js";
 
-export type DelayDriverParts = Omit<ShardDriverParts, "ended">;
+export type DelayDriverParts = Omit<ShardDriverParts, "ended" | "leftBehind">;
 
 const LOOK_AGAIN_MS = 1_000;
 
@@ -99,7 +99,11 @@ export class DelayDriver {
   #driver(shard: number): ShardDriver {
     let driver = this.#drivers.get(shard);
     if (driver === undefined) {
-      driver = new ShardDriver(shard, { ...this.#parts, ended: (over) => this.#ended(over) });
+      driver = new ShardDriver(shard, {
+        ...this.#parts,
+        ended: (over) => this.#ended(over),
+        leftBehind: (over) => this.#drivers.get(over)?.resume(),
+      });
       this.#drivers.set(shard, driver);
     }
     return driver;

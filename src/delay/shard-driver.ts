@@ -54,6 +54,8 @@ export interface ShardDriverParts {
   readonly shards: ShardMap;
   /** It drives no longer: the shard is another node's. */
   readonly ended: (shard: number) => void;
+  /** It may have taken up, when it had ended, what it will not see to: for whoever drives the shard here now. */
+  readonly leftBehind: (shard: number) => void;
 }
 
 /** Codes that say that the shard is served elsewhere, or that nothing is served here any more. */
@@ -107,6 +109,12 @@ export class ShardDriver {
     this.#rounds.begin();
   };
 
+  /** What stands as being delivered may be nobody's: it is taken up again, under the same call ids. */
+  resume(): void {
+    this.#hasResumed = false;
+    this.poke();
+  }
+
   /** Takes up nothing more; resolves when what is under way has ended and is written down. */
   async stop(): Promise<void> {
     if (this.#state === "driving") this.#state = "stopping";
@@ -150,6 +158,8 @@ export class ShardDriver {
     const { settings, slots } = this.#parts;
     const isNew = this.#found() === 0;
     if (isNew && !(await this.#find())) return;
+    // It may have ended while it looked: what it found is another's, on this node too if the shard went and came back.
+    if (this.#state !== "driving") return;
     const wanted = Math.min(settings.DELAY_BATCH_MAX, this.#found());
     const taken = slots.take(wanted, this.poke);
     // Both kinds get their share.
@@ -179,20 +189,34 @@ export class ShardDriver {
     this.#timer?.cancel();
     this.#lookedAtMs = nowMs;
     const limit = settings.DELAY_BATCH_MAX + this.#underWay.size;
-    const due = (await this.#here("due", [world.clock.wallMs(), limit])) as Due;
-    if (!this.#hasResumed && due.isDelivering) {
-      await this.#append([{ kind: "resume" }]);
-      this.#hasResumed = true;
+    const { due, hasResumed } = await this.#look(limit);
+    if (this.#state !== "driving") return false;
+    if (hasResumed) {
       this.#lookedAtMs = Number.NEGATIVE_INFINITY;
       this.#rounds.begin();
       return false;
     }
-    this.#hasResumed = true;
     this.#wakes = due.wakes.filter(({ object }) => !this.#underWay.has(wakeKey(object)));
     this.#commands = due.commands.filter((id) => !this.#underWay.has(id));
     if (due.wakes.length === limit || due.commands.length === limit) this.#rounds.begin();
     if (due.nextMs !== null) this.#lookAt(due.nextMs);
     return true;
+  }
+
+  /** At the first look, and when it has to, it takes up again what stands as being delivered. */
+  async #look(limit: number): Promise<{ readonly due: Due; readonly hasResumed: boolean }> {
+    const mustResume = !this.#hasResumed;
+    // From now on: who finds meanwhile that it has to, asks for another look.
+    this.#hasResumed = true;
+    try {
+      const due = (await this.#here("due", [this.#parts.world.clock.wallMs(), limit])) as Due;
+      const isLeft = mustResume && due.isDelivering && this.#state === "driving";
+      if (isLeft) await this.#append([{ kind: "resume" }]);
+      return { due, hasResumed: isLeft };
+    } catch (error) {
+      if (mustResume) this.#hasResumed = false;
+      throw error;
+    }
   }
 
   /** Written down before it is done: whoever drives the shard after a crash goes on under the same call ids. */
@@ -207,8 +231,13 @@ export class ShardDriver {
       for (const id of ids) this.#underWay.delete(id);
       slots.give(ids.length);
       // It may have been written all the same: then nobody else knows that it was taken up.
-      this.#hasResumed = false;
+      if (this.#hasEnded()) this.#parts.leftBehind(this.shard);
+      else this.#hasResumed = false;
       throw error;
+    }
+    if (this.#hasEnded()) {
+      slots.give(ids.length);
+      return this.#parts.leftBehind(this.shard);
     }
     for (const [index, id] of ids.entries()) {
       const command = begun[index] ?? null;
@@ -220,6 +249,10 @@ export class ShardDriver {
         this.#rounds.begin();
       }
     }
+  }
+
+  #hasEnded(): boolean {
+    return this.#state === "over";
   }
 
   #start(key: string, trying: Promise<Entry>): void {

@@ -89,7 +89,7 @@ it("a driver that notes what became of a delivery", async () => {
     return unknown();
   };
   const port = { ...parts.port, here };
-  const driver = new ShardDriver(0, { ...parts, port, slots: new Slots(10), ended() {} });
+  const driver = new ShardDriver(0, { ...parts, port, slots: new Slots(10), ended() {}, leftBehind() {} });
   driver.poke();
   await time.advance(3_000);
   driver.end();

@@ -242,6 +242,7 @@ it("100,000 commands due in the same second are delivered once each, none early,
     arguments: new ArgumentStore({} as never),
     shards: new ShardMap([1]),
     ended: () => {},
+    leftBehind: () => {},
   });
   const args = encodeValue([], 100, "");
   for (let from = 0; from < COUNT; from += 1_000) {
