@@ -125,6 +125,19 @@ describe("quarantine", () => {
     await virtual.stop();
   });
 
+  it("holds for an answer that was remembered before", async () => {
+    const virtual = await begin();
+    await virtual.call("Jar/a", "put", 1);
+    for (let time = 0; time < 5; time++) expect(await virtual.call("Jar/a", "n")).toBe(1);
+    expect(virtual.node.counters.rememberedReads).toBeGreaterThan(0);
+    const sibling = await virtual.sibling();
+    await restart(sibling, stall("Jar/a", "n"), stall("Jar/a", "n"));
+    await virtual.time.until(virtual.node.quarantine());
+    await expect(virtual.call("Jar/a", "n")).rejects.toEqual(QUARANTINED);
+    await virtual.stop();
+    await sibling.stop();
+  });
+
   it("counts a stall once, however often its file is found", async () => {
     const virtual = await begin();
     const one = stall("Jar/a", "put");

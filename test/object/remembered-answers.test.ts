@@ -83,6 +83,16 @@ it("is never given to another call: by method, by number, type and content of it
   expect(remembered).toBeGreaterThan(calls.length / 2);
 });
 
+it("of a reading that ends after its file was closed is not kept", () => {
+  const memory = new AnswerMemory(BYTES);
+  const answers = new ObjectAnswers(memory);
+  const asked = { lua: one, method: "get", args: [] };
+  const call = [1, 1, 1].map((mark) => answers.find(asked, mark))[2] as CallText;
+  answers.end();
+  expect(answers.keep(call, one, 1, "late")).toBeUndefined();
+  expect(memory.bytes).toBe(0);
+});
+
 const answer: fc.Arbitrary<PlainValue> = fc.oneof(
   fc.string({ maxLength: 2_000 }),
   fc.array(fc.string({ maxLength: 50 }), { maxLength: 40 }),

@@ -59,6 +59,17 @@ describe("a statement", () => {
     expect(file.database.hasVaryingViews()).toBe(false);
   });
 
+  it("of a view is not looked for under an open cursor, which would then have to hold all its rows", () => {
+    const file = new ObjectFile({ SQL_ROWS_MAX: 2 });
+    file.migrate("CREATE TABLE t (a)");
+    file.call(() => file.database.exec("INSERT INTO t VALUES (1), (2), (3), (4)", []));
+    const rows = file.database.each("SELECT a FROM t", []);
+    expect(rows.next()).toEqual([1]);
+    expect(file.database.hasVaryingViews()).toBe(true);
+    expect([rows.next(), rows.next(), rows.next(), rows.next()]).toEqual([[2], [3], [4], undefined]);
+    expect(file.database.hasVaryingViews()).toBe(false);
+  });
+
   it("is known to vary by every function that SQLite does not call deterministic", () => {
     const connection = new ObjectFile().folder.openDatabase("functions.db", { mustExist: false });
     const functions = connection.pragma("function_list") as { name: string; flags: number; type: string }[];
