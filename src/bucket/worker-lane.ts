@@ -1,15 +1,16 @@
 /**
  * The way to one worker thread of the embedded bucket: a bounded queue, batches, time-outs, and a new thread when one dies.
  *
- * Requests leave in batches, of which only a few are under way at once: what arrives while the thread commits becomes the
- * next group, and a thread that hangs can pile up no more than that. Every request settles within its time: one that never
- * left is refused, one that left is refused if it reads and unknown if it writes.
+ * Requests leave in batches, of which only so many are under way at once ({@link BatchesUnderWay}): what arrives while the thread
+ * commits becomes the next group. Every request settles within its time: one that never left is refused, one that left is
+ * refused if it reads and unknown if it writes.
  */
 import { Worker } from "node:worker_threads";
 import { assert, type ErrorCode, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import { workerFile } from "../world/worker-file.js";
 import type { Timer, World } from "../world/world.js";
+import { BatchesUnderWay, type SizedBatch } from "./batches-under-way.js";
 import { bucketError, type FailureOutcome } from "./bucket.js";
 import {
   addWrites,
@@ -35,7 +36,6 @@ import { storageFaultOf } from "./sqlite-schema.js";
 export type LaneSettings = Pick<Settings, "BUCKET_QUEUE_MAX" | "BUCKET_TIMEOUT_MS">;
 export type LaneWorld = Pick<World, "clock" | "timers" | "random" | "log">;
 
-const BATCHES_UNDER_WAY = 2;
 const BATCH_REQUESTS_MAX = 1_024;
 const BATCH_BYTES_MAX = 8 * 1024 * 1024;
 const RESTART_PAUSE_MS = 50;
@@ -50,7 +50,7 @@ interface Entry {
   state: "waiting" | "sent" | "settled";
 }
 
-interface BatchUnderWay {
+interface BatchUnderWay extends SizedBatch {
   /** By request: whom its answer is for. */
   readonly asked: readonly (readonly Entry[])[];
   answered: number;
@@ -73,7 +73,7 @@ export class WorkerLane {
   /** Everything not settled, oldest first: all have the same time, so the first is due first. */
   readonly #pending = new Map<number, Entry>();
   #waiting: Entry[] = [];
-  readonly #underWay = new Map<number, BatchUnderWay>();
+  readonly #underWay = new BatchesUnderWay<BatchUnderWay>();
   #lastId = 0;
   #flushPlanned = false;
   #dueTimer: Timer | undefined;
@@ -199,10 +199,9 @@ export class WorkerLane {
     if ((state.kind !== "opening" && state.kind !== "ready") || state.worker !== worker) return;
     this.#commitsBefore += this.#commits;
     this.#commits = 0;
-    for (const { asked } of this.#underWay.values()) {
+    for (const { asked } of this.#underWay.takeAll()) {
       for (const entry of asked.flat()) this.#fail(entry, outcomeOf(entry), `the thread of ${this.#name} ended`);
     }
-    this.#underWay.clear();
     if (this.#startFails()) return;
     const pauseMs = Math.min(RESTART_PAUSE_MS * 2 ** this.#restarts, RESTART_PAUSE_MAX_MS);
     this.#restarts += 1;
@@ -234,7 +233,7 @@ export class WorkerLane {
 
   #flush(): void {
     if (this.#state.kind !== "ready") return;
-    while (this.#waiting.length > 0 && this.#underWay.size < BATCHES_UNDER_WAY) this.#sendBatch(this.#state.worker);
+    while (this.#underWay.mayLeave(this.#waiting.length)) this.#sendBatch(this.#state.worker);
   }
 
   /** Writes that stand next to each other go as one request. */
@@ -266,7 +265,7 @@ export class WorkerLane {
     this.#waiting = this.#waiting.slice(taken);
     if (asked.length === 0) return;
     const batch = ++this.#lastId;
-    this.#underWay.set(batch, { asked, answered: 0 });
+    this.#underWay.add(batch, { asked, answered: 0, bytes: packer.sizeBytes });
     post(worker, { kind: "batch", batch, requests, blob: packer.blob() });
   }
 

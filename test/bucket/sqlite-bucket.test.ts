@@ -36,6 +36,10 @@ async function started(
   return bucket;
 }
 
+function writeOf(key: string): LaneRequest {
+  return { kind: "write", writes: [{ key, bytes: bytesOf("x"), condition: undefined }] };
+}
+
 /** Another process's hold on the file, as far as SQLite is concerned. */
 function holdFile(file: string): () => void {
   const other = new SqliteDatabase(file);
@@ -119,6 +123,32 @@ describe("bounds", () => {
     expect(await textAt(bucket, "a")).toBe("two");
   });
 
+  test("a crowd does not wait for the answers to what left before it; what comes behind it one by one does", async () => {
+    const file = newFile();
+    const time = new VirtualTime();
+    const settings = resolveSettings();
+    const lane = new WorkerLane(new VirtualWorld({ time, root: temporaryFolder() }), settings, file, "writer");
+    await lane.start();
+    onTestFinished(() => lane.stop());
+    const release = holdFile(file);
+    const writes: Promise<string>[] = [];
+    const outcomeOf = (write: Promise<unknown>): Promise<string> =>
+      write.then(
+        () => "landed",
+        (error: { readonly details: { readonly outcome: string } }) => error.details.outcome,
+      );
+    for (const group of [1, 1, 40, 1, 1]) {
+      for (let index = 0; index < group; index++) {
+        writes.push(outcomeOf(lane.request(writeOf(`${writes.length}`))));
+      }
+      await time.settle();
+    }
+    await time.advance(settings.BUCKET_TIMEOUT_MS + 1);
+    const outcomes = await Promise.all(writes);
+    release();
+    expect(outcomes).toEqual([...Array.from({ length: 42 }, () => "unknown"), "refused", "refused"]);
+  });
+
   test("a write that got no answer in time is unknown and may land; one that never left is refused and does not", async () => {
     const file = newFile();
     const time = new VirtualTime();
@@ -155,11 +185,6 @@ describe("bounds", () => {
 describe("a thread that dies", () => {
   // No request of the public surface can kill the thread; an unknown kind can.
   const poison = { kind: "no such request" } as unknown as LaneRequest;
-  const write = (key: string): LaneRequest => ({
-    kind: "write",
-    writes: [{ key, bytes: bytesOf("x"), condition: undefined }],
-  });
-
   test("leaves its writes unknown, and another thread goes on", async () => {
     const file = newFile();
     const lane = new WorkerLane(world, resolveSettings(), file, "writer");
@@ -168,13 +193,13 @@ describe("a thread that dies", () => {
     // The first three leave together, as one request.
     const keys = ["a", "b", "c"];
     const outcomes = await Promise.allSettled([
-      ...keys.map((key) => lane.request(write(key))),
+      ...keys.map((key) => lane.request(writeOf(key))),
       lane.request(poison),
-      lane.request(write("d")),
+      lane.request(writeOf("d")),
     ]);
     const unknown = { status: "rejected", reason: { details: { outcome: "unknown" } } };
     expect(outcomes).toMatchObject(outcomes.map(() => unknown));
-    expect(await lane.request(write("e"))).toMatchObject({ kind: "landed" });
+    expect(await lane.request(writeOf("e"))).toMatchObject({ kind: "landed" });
     const bucket = await started(file);
     expect((await bucket.list("")).keys).toEqual([...keys, "d", "e"]);
   });

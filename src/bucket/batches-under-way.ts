@@ -1,0 +1,55 @@
+/**
+ * The batches that a thread of the embedded bucket has been given and has not answered, and when it is given another.
+ *
+ * A thread that has little to do gets what there is at once. While it works, what arrives gathers: the more share a
+ * transaction, the cheaper each is. A crowd need not wait for an answer, though. It is made in one long step, in which no
+ * answer can be heard, and the thread would have nothing to do until its end: then both take turns where they could work side
+ * by side (measured: 1.2 times as many writes to a thousand objects at 256 in flight).
+ *
+ * Both bounds are for a thread that hangs: it can pile up no more.
+ */
+
+/** As many leave whenever something waits. */
+const AT_ONCE = 2;
+/** Further ones hold at least so many requests. */
+const CROWD_REQUESTS = 32;
+const BATCHES_MAX = 16;
+const BYTES_MAX = 16 * 1024 * 1024;
+
+export interface SizedBatch {
+  readonly bytes: number;
+}
+
+export class BatchesUnderWay<B extends SizedBatch> {
+  readonly #batches = new Map<number, B>();
+  #bytes = 0;
+
+  /** @param waiting requests that no batch has taken */
+  mayLeave(waiting: number): boolean {
+    const { size } = this.#batches;
+    if (waiting === 0 || this.#bytes >= BYTES_MAX) return false;
+    return size < AT_ONCE || (size < BATCHES_MAX && waiting >= CROWD_REQUESTS);
+  }
+
+  get(number: number): B | undefined {
+    return this.#batches.get(number);
+  }
+
+  add(number: number, batch: B): void {
+    this.#batches.set(number, batch);
+    this.#bytes += batch.bytes;
+  }
+
+  delete(number: number): void {
+    this.#bytes -= this.#batches.get(number)?.bytes ?? 0;
+    this.#batches.delete(number);
+  }
+
+  /** The thread is gone. @returns what it had */
+  takeAll(): B[] {
+    const batches = [...this.#batches.values()];
+    this.#batches.clear();
+    this.#bytes = 0;
+    return batches;
+  }
+}
