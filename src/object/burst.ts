@@ -560,19 +560,33 @@ export class Burst {
     throw error ?? MoonportError.of("call_doomed", "a statement ended the transaction");
   }
 
-  /** Nothing of the burst is kept. Its last call hears why, the others may simply try again. */
+  /** Nothing of the burst is kept. The call that it died of hears why, the others may simply try again. */
   #die(error: MoonportError): BurstResult {
     this.#rollBackQuietly();
-    this.#current?.reject(error);
+    const culprit = this.#brokenBy === undefined ? this.#culprit(error) : this.#current;
+    for (const work of this.#ran()) {
+      work.reject(work === culprit || isStorageFault(error) ? error : undone(this.#open.object.id, error));
+    }
     for (const row of this.#rows) row.reject(error);
     for (const work of [...this.#wakes, ...this.#sents]) work.reject(undone(this.#open.object.id, error));
     this.#giveUpWaiting(error);
-    const last = this.#outcomes.at(-1);
-    for (const outcome of this.#outcomes) {
-      const isCulprit = outcome === last && outcome.kind === "failed";
-      outcome.work.reject(isCulprit || isStorageFault(error) ? error : undone(this.#open.object.id, error));
-    }
     return { kind: "broken", error };
+  }
+
+  /**
+   * The call that ended the transaction, as far as that is certain: of its own statements its outcome says it, but what one has
+   * left to be written may fail the savepoint of the next, or COMMIT.
+   */
+  #culprit(error: MoonportError): Outcome["work"] | undefined {
+    const last = this.#outcomes.at(-1);
+    if (last?.kind === "failed" && last.error === error) return last.work;
+    const ran = this.#ran();
+    return ran.length === 1 ? ran[0] : undefined;
+  }
+
+  #ran(): Outcome["work"][] {
+    const ran = this.#outcomes.map(({ work }) => work);
+    return this.#current === undefined ? ran : [...ran, this.#current];
   }
 
   #giveUpWaiting(error: MoonportError): void {

@@ -89,7 +89,10 @@ export abstract class ObjectConnection {
     this.#beginMark = this.#writes;
   }
 
-  /** @throws MoonportError coded; the database is doomed then, and nothing of the transaction is kept */
+  /**
+   * An index of words writes only here what it has gathered: what a statement may meet, COMMIT may meet too.
+   * @throws MoonportError coded; the database is doomed then, and nothing of the transaction is kept
+   */
   commit(): void {
     this.assertOpen();
     assert(this.#savepointMarks.length === 0, "a commit inside a savepoint");
@@ -97,7 +100,7 @@ export abstract class ObjectConnection {
     try {
       this.#kernel("COMMIT").run();
     } catch (thrown) {
-      const error = codedSqliteError(thrown, "commit");
+      const error = this.failed(thrown, "commit");
       this.#doom(error);
       throw error;
     }

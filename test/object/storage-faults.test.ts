@@ -7,8 +7,16 @@ import { VirtualNode } from "../support/virtual-node.js";
 
 const Box = `
 local Box = class "Box"
-Box.migrations = { "CREATE TABLE t (id INTEGER PRIMARY KEY, a)" }
+Box.migrations = {
+  "CREATE TABLE t (id INTEGER PRIMARY KEY, a)",
+  "CREATE VIRTUAL TABLE words USING fts5(text, content='')",
+}
 function Box:put(bytes) state.sql.exec("INSERT INTO t (a) VALUES (zeroblob(?))", bytes) return bytes end
+function Box:gather(count)
+  local words = {}
+  for n = 1, count do words[n] = "word" .. n end
+  state.sql.exec("INSERT INTO words (rowid, text) VALUES (1, ?)", table.concat(words, " "))
+end
 function Box:caught(bytes)
   local ok, fault = pcall(state.sql.exec, "INSERT INTO t (a) VALUES (zeroblob(?))", bytes)
   if not ok then state.store.set("after", true) end
@@ -107,6 +115,19 @@ describe("an object at its own bound", () => {
     expect(await codeOf(node.call("Box/a", "put", 20_000))).toBe("object_full");
     expect(await node.call("Box/a", "count")).toBe(told);
     expect(await node.call("Box/a", "put", 10)).toBe(10);
+  });
+
+  it("tells object_full of what COMMIT alone would write, and all of a burst that died of it", async () => {
+    const node = await VirtualNode.start({ classes: { Box }, settings: { OBJECT_BYTES_MAX: 65_536 } });
+    expect(await codeOf(node.call("Box/a", "gather", 9_000))).toBe("object_full");
+    const calls = [node.start("Box/a", "gather", [9_000]), node.start("Box/a", "put", [10])];
+    const settled = await node.time.until(Promise.allSettled(calls));
+    expect(settled.map((one) => (one.status === "fulfilled" ? "ok" : one.reason.code))).toEqual([
+      "object_full",
+      "object_full",
+    ]);
+    expect(await node.call("Box/a", "put", 10)).toBe(10);
+    expect(await node.call("Box/a", "count")).toBe(1);
   });
 });
 

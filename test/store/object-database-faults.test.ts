@@ -59,6 +59,19 @@ describe("a database that reaches OBJECT_BYTES_MAX", () => {
     },
   );
 
+  test("is object_full at the commit too, where an index of words writes what it has gathered", () => {
+    const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
+    file.migrate("CREATE VIRTUAL TABLE words USING fts5(text, content='')");
+    file.database.begin();
+    const text = Array.from({ length: 9_000 }, (_, n) => `word${n}`).join(" ");
+    file.database.exec("INSERT INTO words (rowid, text) VALUES (1, ?)", [text]);
+    const error = errorOf(() => file.database.commit());
+    expect([error.code, error.message]).toEqual(["object_full", expect.stringMatching(/OBJECT_BYTES_MAX/)]);
+    expectDoomed(file);
+    file.reopen();
+    file.call(() => file.database.exec("INSERT INTO words (rowid, text) VALUES (1, 'word')", []));
+  });
+
   test("is full for the kernel's own rows too", () => {
     const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
     file.database.begin();
