@@ -21,12 +21,14 @@ import type { ObjectContext } from "./object-context.js";
 import type { EmittedEvent, OpenObject } from "./open-object.js";
 import { isAsking, OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
+import type { FailedTimer, TimerFaults } from "./timer-faults.js";
 import { afterFailure } from "./try-outcome.js";
 import { wakeObject } from "./wake-object.js";
 import {
   type CallWork,
   type DestroyWork,
   isForBurst,
+  isNoTimers,
   type Outcome,
   type RowWork,
   type RunningTimer,
@@ -58,7 +60,12 @@ export type BurstResult =
   /** Migrations or hooks failed: rolled back, the file is sound, every waiting call gets the error. */
   | { readonly kind: "refused"; readonly error: MoonportError }
   /** The residency is in doubt. Every call of the burst has been told. */
-  | { readonly kind: "broken"; readonly error: MoonportError };
+  | {
+      readonly kind: "broken";
+      readonly error: MoonportError;
+      /** Whoever had the timers run, where more is known now of the one that took the transaction along: the rest can run. */
+      readonly again: readonly TimersWork[];
+    };
 
 /** A call that stands still for another object's answer. */
 export interface WaitingCall {
@@ -92,6 +99,7 @@ export class Burst {
   readonly #generation: number;
   readonly #mailbox: Mailbox<Work>;
   readonly #awakeAs: string | undefined;
+  readonly #timerFaults: TimerFaults;
   /** What the burst waits for before it may write; undefined when no read beside the mailbox is under way. */
   readonly #readsUnderWay: () => Promise<void> | undefined;
   readonly #outcomes: Outcome[] = [];
@@ -102,6 +110,8 @@ export class Burst {
   /** Answered when the transaction has ended, with when the next timer is due. */
   readonly #wakes: TimersWork[] = [];
   #timersRan = 0;
+  /** What is so of the faults of timers when the transaction is kept. */
+  #faultsAfter: "recorded" | "cleared" | undefined;
   readonly #sents: SentWork[] = [];
   #brokenBy: MoonportError | undefined;
   #startMark = 0;
@@ -115,8 +125,10 @@ export class Burst {
     lua: LuaClass,
     mailbox: Mailbox<Work>,
     awakeAs: string | undefined,
+    timerFaults: TimerFaults,
     readsUnderWay: () => Promise<void> | undefined,
   ) {
+    this.#timerFaults = timerFaults;
     this.#readsUnderWay = readsUnderWay;
     this.#context = context;
     this.#open = open;
@@ -217,7 +229,8 @@ export class Burst {
       // Other classes serve meanwhile: whoever still waits is theirs.
       if (catalog.generation !== this.#generation) return;
       const nowMs = clock.monotonicMs();
-      const work = this.#mailbox.take(nowMs, isForBurst);
+      const isAlone = this.#timerFaults.isWary;
+      const work = this.#mailbox.take(nowMs, isAlone && count > 0 ? isNoTimers : isForBurst);
       if (work === undefined) return;
       if (work.kind === "call") this.#context.counters.mailboxMs.record(nowMs - work.sinceMs);
       if (work.kind === "call" || work.kind === "destroy") {
@@ -227,7 +240,10 @@ export class Burst {
         this.#took(running instanceof Promise ? await running : running);
       } else if (work.kind === "row") this.#rows.push(work);
       else if (work.kind === "sent") this.#messagesSent(work);
-      else await this.#runTimers(work, isBehind);
+      else {
+        await this.#runTimers(work, isBehind);
+        if (isAlone) return;
+      }
       if (this.#waiting !== undefined || clock.monotonicMs() >= untilMs) return;
     }
   }
@@ -242,9 +258,12 @@ export class Burst {
     const refusal = this.#refusal(isBehind);
     if (refusal !== undefined) return void this.#outcomes.push({ kind: "failed", work, error: refusal });
     this.#wakes.push(work);
+    const { unrecorded, isWary } = this.#timerFaults;
+    if (unrecorded !== undefined) return this.#record(unrecorded);
     const { timers } = this.#open.tables;
-    const due = timers.due(this.#context.world.clock.wallMs(), TIMERS_MAX);
-    for (const [index, timer] of due.entries()) {
+    const due = timers.due(this.#context.world.clock.wallMs(), isWary ? 2 : TIMERS_MAX);
+    if (due.length <= 1) this.#faultsAfter = "cleared";
+    for (const [index, timer] of (isWary ? due.slice(0, 1) : due).entries()) {
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
       if (this.#ends) return;
       // One before it may have cancelled or moved it.
@@ -258,6 +277,16 @@ export class Burst {
       this.#took(running instanceof Promise ? await running : running);
       if (this.#waiting !== undefined) return;
     }
+  }
+
+  /** Of a timer that took its transaction along. One that was cancelled or moved since has not failed. */
+  #record({ run, error }: FailedTimer): void {
+    const { id, dueMs } = run.timer;
+    if (this.#open.tables.timers.get(id)?.dueMs === dueMs) {
+      this.#timersRan++;
+      this.#timerFailed(run, error);
+    }
+    this.#faultsAfter = "recorded";
   }
 
   /** What is due of a timer now. One that is found too late is skipped. */
@@ -304,9 +333,13 @@ export class Burst {
     this.#open.tables.timers.ended({ timer, dueMs, atMs, outcome: "done", nextMs });
   }
 
-  /** After what it did was undone: it is tried again, or given up. */
-  #timerFailed({ timer, state, dueMs, nextMs }: RunningTimer, error: MoonportError): void {
-    if (this.#open.database.doomed) return;
+  /** After what it did was undone: it is tried again, or given up. Also of an object that is full. */
+  #timerFailed(run: RunningTimer, error: MoonportError): void {
+    const { database } = this.#open;
+    if (!database.doomed) database.withSpareRoom(() => this.#noteFailed(run, error));
+  }
+
+  #noteFailed({ timer, state, dueMs, nextMs }: RunningTimer, error: MoonportError): void {
     const { world, settings, log, counters } = this.#context;
     const { timers } = this.#open.tables;
     const nowMs = world.clock.wallMs();
@@ -499,6 +532,7 @@ export class Burst {
   }
 
   #committed(fields: { isAwake: boolean; retryRow: boolean }): BurstResult {
+    if (this.#faultsAfter !== undefined) this.#timerFaults[this.#faultsAfter]();
     for (const work of this.#wakes) this.#tell(work, this.#woken());
     for (const work of this.#sents) this.#tell(work, null);
     return {
@@ -564,13 +598,15 @@ export class Burst {
   #die(error: MoonportError): BurstResult {
     this.#rollBackQuietly();
     const culprit = this.#brokenBy === undefined ? this.#culprit(error) : this.#current;
+    const again = this.#brokenBy === undefined && this.#blamesTimers(culprit, error) ? this.#wakes : [];
     for (const work of this.#ran()) {
       work.reject(work === culprit || isStorageFault(error) ? error : undone(this.#open.object.id, error));
     }
     for (const row of this.#rows) row.reject(error);
-    for (const work of [...this.#wakes, ...this.#sents]) work.reject(undone(this.#open.object.id, error));
+    const others = again.length > 0 ? this.#sents : [...this.#wakes, ...this.#sents];
+    for (const work of others) work.reject(undone(this.#open.object.id, error));
     this.#giveUpWaiting(error);
-    return { kind: "broken", error };
+    return { kind: "broken", error, again };
   }
 
   /**
@@ -582,6 +618,13 @@ export class Burst {
     if (last?.kind === "failed" && last.error === error) return last.work;
     const ran = this.#ran();
     return ran.length === 1 ? ran[0] : undefined;
+  }
+
+  /** A timer that took the transaction along would be due again at once: it is remembered, or looked for. */
+  #blamesTimers(culprit: Outcome["work"] | undefined, error: MoonportError): boolean {
+    const run = timerOf(culprit);
+    if (run !== undefined) return this.#timerFaults.doomed({ run, error });
+    return culprit === undefined && this.#ran().some(timerOf) && this.#timerFaults.suspected();
   }
 
   #ran(): Outcome["work"][] {
@@ -602,6 +645,10 @@ export class Burst {
       // The connection is thrown away in any case.
     }
   }
+}
+
+function timerOf(work: Outcome["work"] | undefined): RunningTimer | undefined {
+  return work?.kind === "call" ? work.timer : undefined;
 }
 
 /** A full or broken disk is everybody's to know: trying again at once will not help. */

@@ -21,6 +21,7 @@ import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
+import { TimerFaults } from "./timer-faults.js";
 import {
   attach,
   type CallWork,
@@ -75,6 +76,7 @@ export class ResidentObject implements FileHolder {
   #waitingReads: (() => void)[] = [];
   #writerWaits = false;
   #activityWaiters: (() => void)[] = [];
+  readonly #timerFaults = new TimerFaults();
   readonly #abandoned = new AbortController();
 
   /** @param used called at every use, so that the residents stay in order of last use */
@@ -379,7 +381,8 @@ export class ResidentObject implements FileHolder {
   }
 
   #newBurst(open: OpenObject, lua: LuaClass): Burst {
-    return new Burst(this.#context, open, lua, this.#mailbox, this.#awakeAs, () => this.#readsUnderWay());
+    const readsUnderWay = () => this.#readsUnderWay();
+    return new Burst(this.#context, open, lua, this.#mailbox, this.#awakeAs, this.#timerFaults, readsUnderWay);
   }
 
   /** The call that waits gets its answer and goes on; nothing else of the mailbox runs before it has ended (O1). */
@@ -437,8 +440,12 @@ export class ResidentObject implements FileHolder {
       open.shipper.transactionEnded();
     } else {
       open.shipper.transactionEnded();
-      if (result.kind === "broken") this.#break(open, result.error);
-      else throw result.error;
+      if (result.kind === "refused") throw result.error;
+      this.#break(open, result.error);
+      for (const work of result.again) {
+        if (this.#leaving === undefined) this.#mailbox.put(work);
+        else work.reject(this.#leaving);
+      }
     }
   }
 

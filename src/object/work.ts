@@ -128,6 +128,11 @@ export function isForBurst(work: Work): work is Exclude<Work, ReplaceWork> {
   return work.kind !== "replace";
 }
 
+/** What a burst takes that runs no timers. */
+export function isNoTimers(work: Work): work is Exclude<Work, ReplaceWork | TimersWork> {
+  return isForBurst(work) && work.kind !== "timers";
+}
+
 /** Why a call is not to wait any longer, and never runs. */
 export function waitedInVain(object: string, work: Work, nowMs: number): MoonportError | undefined {
   if (work.kind !== "call" && work.kind !== "timers") return undefined;

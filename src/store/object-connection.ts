@@ -43,6 +43,8 @@ const CLOSED: TransactionState = { kind: "closed" };
 /** Page size of every object database: the least bytes for small objects, measured. */
 export const PAGE_BYTES = 1_024;
 const CACHE_KIB = 1_024;
+/** Beyond OBJECT_BYTES_MAX, once for each object: some 2,000 timers that failed. */
+const SPARE_PAGES = 256;
 /** Enough that a disk which just refused a page refuses it too. */
 const PROBE_BYTES = 64 * 1_024;
 /** After one of these no later statement of the transaction may be trusted, whether SQLite ended it or not. */
@@ -56,6 +58,7 @@ export abstract class ObjectConnection {
   /** Cursors that hold the connection. */
   protected readonly cursors = new Set<RowCursor>();
   readonly #folder: Folder;
+  readonly #pagesMax: number;
   readonly #kernelStatements = new Map<string, KernelStatement>();
   readonly #listeners: TransactionListener[] = [];
   readonly #savepointMarks: number[] = [];
@@ -69,6 +72,7 @@ export abstract class ObjectConnection {
     this.connection = connection;
     this.bounds = { rowsMax: limits.SQL_ROWS_MAX, bytesMax: limits.CALL_MEMORY_BYTES };
     this.#folder = folder;
+    this.#pagesMax = pagesMax(limits);
   }
 
   // Transaction of a burst, savepoint of a call
@@ -185,6 +189,24 @@ export abstract class ObjectConnection {
     );
     this.#kernelStatements.set(sql, statement);
     return statement;
+  }
+
+  /**
+   * Runs `action` with some room beyond OBJECT_BYTES_MAX: for what the kernel notes of what failed, perhaps because the object
+   * is full. What has used it stays; an object never gets more than that.
+   */
+  withSpareRoom<T>(action: () => T): T {
+    this.#boundPages(this.#pagesMax + SPARE_PAGES);
+    try {
+      return action();
+    } finally {
+      if (this.#state.kind === "open") this.#boundPages(this.#pagesMax);
+    }
+  }
+
+  /** What the database has already is no less than its bound. */
+  #boundPages(pages: number): void {
+    this.kernel(`PRAGMA max_page_count = ${pages}`).get();
   }
 
   // The file
@@ -378,8 +400,12 @@ function configure(connection: Database, limits: DatabaseLimits): void {
     "wal_autocheckpoint = 0",
     `cache_size = -${CACHE_KIB}`,
     "temp_store = MEMORY",
-    `max_page_count = ${Math.floor(limits.OBJECT_BYTES_MAX / PAGE_BYTES)}`,
+    `max_page_count = ${pagesMax(limits)}`,
   ];
   // In one go: each opening of each object does it.
   connection.exec(pragmas.map((pragma) => `PRAGMA ${pragma};`).join("\n"));
+}
+
+function pagesMax({ OBJECT_BYTES_MAX }: DatabaseLimits): number {
+  return Math.floor(OBJECT_BYTES_MAX / PAGE_BYTES);
 }
