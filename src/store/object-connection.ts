@@ -17,6 +17,7 @@ import { KERNEL_PREFIX } from "./sql-guard.js";
 import { codedSqliteError, sqliteCode } from "./sqlite-errors.js";
 import type { RawStatement } from "./statement-cache.js";
 import { withSteadyKernelLimits } from "./steady-limit.js";
+import { hasUsedUpIds, idsUsedUp } from "./used-up-ids.js";
 
 /** Told when what the current transaction changed is gone or kept, so that nothing in memory outlives a rollback. */
 export interface TransactionListener {
@@ -321,13 +322,16 @@ export abstract class ObjectConnection {
   protected failed(thrown: unknown, operation?: string): MoonportError {
     let error = codedSqliteError(thrown, operation);
     if (sqliteCode(thrown) === "SQLITE_FULL" && !this.#diskIsFull()) {
-      error = MoonportError.of("object_full", "the object's database has reached OBJECT_BYTES_MAX", { cause: thrown });
+      error = hasUsedUpIds(this.connection) ? idsUsedUp(thrown) : objectFull(thrown);
     }
     if (this.#state.kind === "open" && DOOMING_CODES.has(error.code)) this.#doom(error);
     return error;
   }
 
-  /** SQLite has one code for a full disk and for its own limit of pages; a small file beside tells which. */
+  /**
+   * SQLite has one code for a full disk, for its own limit of pages, and for a table without another id to give. A small file
+   * beside tells the first.
+   */
   #diskIsFull(): boolean {
     const probe = `${this.path}-probe`;
     try {
@@ -404,6 +408,10 @@ function configure(connection: Database, limits: DatabaseLimits): void {
   ];
   // In one go: each opening of each object does it.
   connection.exec(pragmas.map((pragma) => `PRAGMA ${pragma};`).join("\n"));
+}
+
+function objectFull(cause: unknown): MoonportError {
+  return MoonportError.of("object_full", "the object's database has reached OBJECT_BYTES_MAX", { cause });
 }
 
 function pagesMax({ OBJECT_BYTES_MAX }: DatabaseLimits): number {

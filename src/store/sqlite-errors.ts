@@ -19,6 +19,8 @@ const FAMILIES: readonly (readonly [prefix: string, code: ErrorCode, sentence: s
   ["SQLITE_BUSY", "storage_failed", "another connection holds the object's file"],
   ["SQLITE_LOCKED", "storage_failed", "the object's file is locked"],
   ["SQLITE_PROTOCOL", "storage_failed", "the object's file is locked"],
+  // What an index of words or of boxes finds of its own rows: it was told of others than those that it indexes. No page is damaged.
+  ["SQLITE_CORRUPT_VTAB", "sql_error", "an index does not fit what it indexes"],
   ["SQLITE_CORRUPT", "object_corrupt", "the object's file is damaged"],
   ["SQLITE_NOTADB", "object_corrupt", "the object's file is not a database"],
   ["SQLITE_FORMAT", "object_corrupt", "the object's file is not a database"],

@@ -131,6 +131,72 @@ describe("an object at its own bound", () => {
   });
 });
 
+describe("a statement's own fault that looks like the file's", () => {
+  const Index = `
+local Index = class "Index"
+Index.migrations = {
+  "CREATE TABLE docs (id INTEGER PRIMARY KEY, text)",
+  "CREATE VIRTUAL TABLE words USING fts5(text, content='docs', content_rowid='id')",
+  "CREATE TABLE n (id INTEGER PRIMARY KEY AUTOINCREMENT, a)",
+  "INSERT INTO n VALUES (9223372036854775807, 'the last')",
+}
+Index.directory = { columns = { found = "text" } }
+function Index.directory.row()
+  local found = state.sql.one("SELECT text FROM words WHERE words MATCH 'gone'")
+  return { found = found and found.text }
+end
+function Index:add(text)
+  local _, id = state.sql.exec("INSERT INTO docs (text) VALUES (?)", text)
+  state.sql.exec("INSERT INTO words (rowid, text) VALUES (?, ?)", id, text)
+  return id
+end
+function Index:lose(text) state.sql.exec("DELETE FROM docs WHERE text = ?", text) end
+function Index:search(word) return state.sql.one("SELECT text FROM words WHERE words MATCH ?", word).text end
+function Index:number() state.sql.exec("INSERT INTO n (a) VALUES ('one more')") end
+function Index.read:texts()
+  local texts = array {}
+  for row in state.sql.each("SELECT text FROM docs ORDER BY id") do texts[#texts + 1] = row.text end
+  return texts
+end
+return Index`;
+
+  it("fails its own call alone, and never the row that is derived of what others wrote", async () => {
+    const node = await VirtualNode.start({ classes: { Index } });
+    await node.call("Index/a", "add", "gone for good");
+    await node.call("Index/a", "add", "kept");
+    // From here on the row cannot be derived (O3).
+    await node.call("Index/a", "lose", "gone for good");
+    const calls = [
+      node.start("Index/a", "add", ["one"]),
+      node.start("Index/a", "search", ["gone"]),
+      node.start("Index/a", "add", ["two"]),
+    ];
+    const settled = await node.time.until(Promise.allSettled(calls));
+    expect(settled.map((one) => (one.status === "fulfilled" ? "ok" : one.reason.code))).toEqual([
+      "ok",
+      "sql_error",
+      "ok",
+    ]);
+    expect(await node.call("Index/a", "texts")).toEqual(["kept", "one", "two"]);
+    expect(node.node.counters.residenciesBroken).toBe(0);
+    expect(await node.time.until(node.node.inspect(node.identity("Index/a")))).toMatchObject({
+      directoryRow: { failure: expect.stringContaining("index") },
+    });
+  });
+
+  it("is told as its own where SQLite has ended the transaction, and the others of the burst may try again", async () => {
+    const node = await VirtualNode.start({ classes: { Index } });
+    await node.call("Index/a", "add", "first");
+    const calls = [node.start("Index/a", "add", ["one"]), node.start("Index/a", "number")];
+    const settled = await node.time.until(Promise.allSettled(calls));
+    expect(settled.map((one) => (one.status === "fulfilled" ? "ok" : one.reason.code))).toEqual([
+      "object_restarting",
+      "sql_error",
+    ]);
+    expect(await node.call("Index/a", "add", "two")).toBe(2);
+  });
+});
+
 describe("SQL that would end the transaction", () => {
   it.each([
     "INSERT OR ROLLBACK INTO t (id) VALUES (1), (1)",

@@ -155,6 +155,96 @@ describe.skipIf(!isRoot)("a full disk (needs root to mount a small one)", () => 
   });
 });
 
+describe("an index of words that was told of other rows than it indexes", () => {
+  const DOCUMENTS = ["alpha beta", "gamma delta"];
+
+  function indexed(): ObjectFile {
+    const file = new ObjectFile();
+    file.migrate(TABLE, "CREATE VIRTUAL TABLE words USING fts5(a, content='t', content_rowid='id')");
+    file.call(() => {
+      for (const text of DOCUMENTS) {
+        file.database.exec("INSERT INTO t (a) VALUES (?)", [text]);
+        file.database.exec("INSERT INTO words (rowid, a) SELECT id, a FROM t WHERE a = ?", [text]);
+      }
+    });
+    return file;
+  }
+
+  const wrong = (file: ObjectFile): void => {
+    for (let n = 0; n < 3; n++) {
+      file.database.exec("INSERT INTO words (words, rowid, a) VALUES ('delete', 1, 'other words than those')", []);
+    }
+  };
+
+  test("fails the statement that finds it, which is undone alone, and nothing is doomed", () => {
+    const file = indexed();
+    file.call(() => {
+      file.database.exec("INSERT INTO t (a) VALUES ('before')", []);
+      expect(errorOf(() => wrong(file)).code).toBe("sql_error");
+      expect(file.database.doomed).toBe(false);
+      file.database.exec("INSERT INTO t (a) VALUES ('after')", []);
+    });
+    file.reopen();
+    expect(file.value("SELECT count(*) FROM t WHERE a IN ('before', 'after')")).toBe(2);
+    file.database.verify();
+  });
+
+  test("fails a read whose row is gone, in a transaction and outside", () => {
+    const file = indexed();
+    file.call(() => file.database.exec("DELETE FROM t WHERE id = 2", []));
+    const read = (): unknown => file.database.all("SELECT a FROM words WHERE words MATCH 'gamma'", []);
+    expect(errorOf(read).code).toBe("sql_error");
+    file.call(() => {
+      expect(errorOf(read).code).toBe("sql_error");
+      file.database.exec("INSERT INTO t (a) VALUES ('after')", []);
+    });
+    expect(file.value("SELECT count(*) FROM t")).toBe(2);
+  });
+});
+
+describe("a table that has given its highest id", () => {
+  const HIGHEST = "9223372036854775807";
+
+  test.each([
+    ["one row", "INSERT INTO n (a) VALUES (1)", "ended"],
+    ["what may be ignored", "INSERT OR IGNORE INTO n (a) VALUES (1)", "ended"],
+    ["a row that is returned", "INSERT INTO n (a) VALUES (1) RETURNING a", "ended"],
+    ["a row of a trigger", "INSERT INTO t (a) VALUES (1)", "ended"],
+    ["several rows, of which the last takes an id", "INSERT INTO n (id, a) VALUES (7, 1), (NULL, 2)", "goes on"],
+  ])("refuses %s with sql_error, whatever SQLite makes of the transaction", (_, sql, transaction) => {
+    for (const how of [`INSERT INTO n VALUES (${HIGHEST}, 0)`, `UPDATE n SET id = ${HIGHEST}`]) {
+      const file = new ObjectFile();
+      file.migrate(
+        TABLE,
+        "CREATE TABLE n (id INTEGER PRIMARY KEY AUTOINCREMENT, a)",
+        "INSERT INTO n (a) VALUES ('first')",
+        how,
+        "CREATE TRIGGER numbers AFTER INSERT ON t WHEN new.a = 1 BEGIN INSERT INTO n (a) VALUES (new.a); END",
+      );
+      file.database.begin();
+      file.database.savepoint();
+      file.database.exec("INSERT INTO t (a) VALUES ('before')", []);
+      const error = errorOf(() => file.database.exec(sql, []));
+      expect([error.code, error.message]).toEqual(["sql_error", expect.stringContaining(HIGHEST)]);
+      if (transaction === "ended") {
+        expectDoomed(file);
+      } else {
+        file.database.exec("INSERT INTO t (a) VALUES ('after')", []);
+        file.database.release();
+        file.database.commit();
+        expect(file.value("SELECT group_concat(a) FROM t")).toBe("before,after");
+      }
+    }
+  });
+
+  test("is not taken for the reason where the object is full, or the other way round", () => {
+    const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
+    file.migrate(TABLE, "CREATE TABLE n (id INTEGER PRIMARY KEY AUTOINCREMENT, a)", "INSERT INTO n (a) VALUES (1)");
+    file.database.begin();
+    expect(errorOf(() => fillUntilRefused(file, 10_000)).code).toBe("object_full");
+  });
+});
+
 describe("a damaged file", () => {
   function damaged(damage: (bytes: Buffer) => void): ObjectFile {
     const file = new ObjectFile();
