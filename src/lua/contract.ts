@@ -138,7 +138,7 @@ export interface CodeHost {
 
 export interface CallHost extends CodeHost {
   readonly object: ObjectIdentity;
-  sqlExec(sql: string, parameters: SqlParameters): { readonly changes: number; readonly lastId: number };
+  sqlExec(sql: string, parameters: SqlParameters): { readonly changes: number; readonly lastId: number | string };
   sqlAll(sql: string, parameters: SqlParameters): SqlRows;
   /** At most one row. */
   sqlOne(sql: string, parameters: SqlParameters): SqlRows;

@@ -110,7 +110,7 @@ export class CallHost implements SystemHost {
     this.#isClosed = true;
   }
 
-  sqlExec(sql: string, parameters: SqlParameters): { changes: number; lastId: number } {
+  sqlExec(sql: string, parameters: SqlParameters): { changes: number; lastId: number | string } {
     this.#assertOpen();
     const done = this.#file.database.exec(sql, parameters, this.#access);
     faultPoint("method.writes", this.object.id);

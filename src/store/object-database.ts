@@ -23,8 +23,11 @@ export type AccessMode = Exclude<SqlMode, "migration">;
 
 export interface ExecResult {
   readonly changes: number;
-  /** The rowid of the last row an INSERT made; 0 when it made none, when it may update instead, and for other statements. */
-  readonly lastId: number;
+  /**
+   * The rowid of the last row an INSERT made, as text beyond ±2^53; 0 when it made none, when it may update instead, when the
+   * table has no rowids, and for other statements.
+   */
+  readonly lastId: number | string;
 }
 
 export interface ObjectDatabaseOptions {
@@ -89,9 +92,7 @@ export class ObjectDatabase extends ObjectConnection {
     const result = this.#noting(statement, () =>
       this.#runStatement(statement, () => statement.handle.run(...bindings)),
     );
-    return statement.verb === "insert" && result.changes > 0
-      ? this.#changesOf(statement, result.changes, result.lastInsertRowid)
-      : { changes: result.changes, lastId: 0 };
+    return this.#changesOf(statement, result.changes, result.lastInsertRowid);
   }
 
   /** At most one row: the first. */
@@ -279,14 +280,21 @@ export class ObjectDatabase extends ObjectConnection {
   }
 
   #changesOf(statement: PreparedSql, changes = this.#changes(), lastId?: number | bigint): ExecResult {
-    if (statement.verb !== "insert" || changes === 0) return { changes, lastId: 0 };
+    if (changes === 0 || !this.#givesId(statement)) return { changes, lastId: 0 };
     const id = lastId ?? Number(this.kernel("SELECT last_insert_rowid()").get()?.[0] ?? 0);
-    if (mayBeRounded(id)) {
-      throw MoonportError.of("sql_error", "the new row's id is beyond ±2^53: it cannot be read exactly", {
-        hint: "give the row a smaller id, or use RETURNING CAST(id AS TEXT)",
-      });
-    }
-    return { changes, lastId: Number(id) };
+    if (!mayBeRounded(id)) return { changes, lastId: Number(id) };
+    // The row is there: to fail now would leave it to whoever catches that.
+    return { changes, lastId: String(this.kernel("SELECT CAST(last_insert_rowid() AS TEXT)").get()?.[0]) };
+  }
+
+  /** Else SQLite would name the row that some INSERT before it has made. */
+  #givesId(statement: PreparedSql): boolean {
+    if (statement.insertsInto === undefined) return false;
+    statement.givesId ??=
+      this.kernel("SELECT 1 FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE AND wr").get(
+        statement.insertsInto,
+      ) === undefined;
+    return statement.givesId;
   }
 
   /**

@@ -30,6 +30,8 @@ export interface CheckedStatement {
   readonly varies: boolean;
   /** Whether it may fail and keep what it did before (`OR FAIL`). */
   readonly failsHalfway: boolean;
+  /** The table of an INSERT that makes rows and nothing else. */
+  readonly insertsInto: string | undefined;
 }
 
 export interface CheckedSql {
@@ -125,7 +127,8 @@ function checkStatement(sql: string, tokens: readonly SqlToken[], mode: SqlMode)
   // What EXPLAIN shows of a statement's program is the connection's.
   const isVarying = verb === "explain" || varies(tokens);
   const failsHalfway = tokens.some((token) => isWord(token, "fail"));
-  return { sql: text, kind, verb, parameters, varies: isVarying, failsHalfway };
+  const insertsInto = verb === "insert" ? targetOf(tokens) : undefined;
+  return { sql: text, kind, verb, parameters, varies: isVarying, failsHalfway, insertsInto };
 }
 
 function verbOf(tokens: readonly SqlToken[]): SqlVerb {
@@ -165,6 +168,13 @@ function endOfWith(tokens: readonly SqlToken[]): number {
     if (!isSign(tokens[at], ",")) return at;
     at += 1;
   }
+}
+
+/** Of `[WITH ...] INSERT [OR ...] INTO [schema.]table`. INTO is no name without quotes, so its first is the statement's. */
+function targetOf(tokens: readonly SqlToken[]): string | undefined {
+  const into = tokens.findIndex((token) => isWord(token, "into"));
+  const name = tokens[isSign(tokens[into + 2], ".") ? into + 3 : into + 1];
+  return name?.text;
 }
 
 function endOfParentheses(tokens: readonly SqlToken[], open: number): number {

@@ -5,17 +5,19 @@
  */
 import type { Database, Statement } from "better-sqlite3";
 import { MoonportError } from "../errors.js";
-import { type CheckedStatement, checkSql, type SqlKind, type SqlMode, type SqlVerb } from "./sql-guard.js";
+import { type CheckedStatement, checkSql, type SqlKind, type SqlMode } from "./sql-guard.js";
 import { type ParameterShape, shapeOf } from "./sql-values.js";
 
 export type RawStatement = Statement<unknown[], unknown[]>;
 
 export class PreparedSql {
   readonly kind: SqlKind;
-  readonly verb: SqlVerb;
   readonly shape: ParameterShape;
   readonly varies: boolean;
   readonly failsHalfway: boolean;
+  readonly insertsInto: string | undefined;
+  /** Whether the table into which it inserts has rowids; unknown until it has made a row. */
+  givesId: boolean | undefined;
   /** Gives rows with plain numbers: fast, and inexact for integers beyond ±2^53. */
   readonly handle: RawStatement;
   wasUsed = false;
@@ -26,10 +28,10 @@ export class PreparedSql {
   constructor(connection: Database, checked: CheckedStatement) {
     this.#connection = connection;
     this.kind = checked.kind;
-    this.verb = checked.verb;
     this.shape = shapeOf(checked.parameters);
     this.varies = checked.varies;
     this.failsHalfway = checked.failsHalfway;
+    this.insertsInto = checked.insertsInto;
     this.handle = prepare(connection, checked);
   }
 

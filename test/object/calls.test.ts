@@ -26,6 +26,10 @@ function Ledger:write_caught()
   pcall(function() state.sql.exec("INSERT INTO entries (what) VALUES ('kept')"); error("caught") end)
   return "done"
 end
+function Ledger:number(id)
+  local _, last = state.sql.exec("INSERT INTO entries (id, what) VALUES (?, 'numbered')", id)
+  return { last = last, there = state.sql.one("SELECT count(*) AS n FROM entries WHERE id = ?", last).n }
+end
 function Ledger:fail(text) error(text) end
 function Ledger:look() return #state.sql.all("SELECT * FROM entries") end
 function Ledger:remember(x) state.store.set("x", x) return x end
@@ -52,6 +56,13 @@ async function codeOf(promise: Promise<unknown>): Promise<string> {
     (error: { code?: string }) => error.code ?? String(error),
   );
 }
+
+it("a method gets the id of a new row as a number, and as text where no number holds it", async () => {
+  const node = await start();
+  expect(await node.call("Ledger/a", "number", 7)).toEqual({ last: 7, there: 1 });
+  const big = "9007199254740993";
+  expect(await node.call("Ledger/a", "number", big)).toEqual({ last: big, there: 1 });
+});
 
 describe("a call is one transaction", () => {
   it("leaves nothing of a method that throws after ten writes", async () => {

@@ -32,7 +32,7 @@ class SqlFunctions {
       exec: (L) => {
         const { changes, lastId } = runtime.host(L, "state.sql").sqlExec(this.#sql(L, "exec"), this.#parameters(L));
         runtime.push(L, runtime.number(changes));
-        runtime.push(L, runtime.number(lastId));
+        runtime.push(L, typeof lastId === "string" ? runtime.string(lastId) : runtime.number(lastId));
         return 2;
       },
       one: (L) => {

@@ -59,7 +59,7 @@ state.sql = {}
 ---@param sql string
 ---@param ... moonport.Value
 ---@return integer changes rows that changed
----@return integer id the last row id
+---@return integer|string id of the last row an INSERT made: text beyond 2^53, 0 of a table WITHOUT ROWID
 function state.sql.exec(sql, ...) end
 
 ---The first row, or nil.
