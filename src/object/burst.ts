@@ -18,7 +18,7 @@ import { takeUp } from "./due-time.js";
 import { isKernelCall, startEmit } from "./kernel-methods.js";
 import type { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
-import type { EmittedEvent, OpenObject } from "./open-object.js";
+import type { CommitNotes, EmittedEvent, OpenObject } from "./open-object.js";
 import { isAsking, OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
 import type { FailedTimer, TimerFaults } from "./timer-faults.js";
@@ -47,8 +47,8 @@ export type BurstResult =
       readonly events: readonly EmittedEvent[];
       /** The object was destroyed in it. */
       readonly ends: boolean;
-      /** Whoever had the timers run is told when the next is due, and sees to it that its delay shard is. */
-      readonly toldNextDue: boolean;
+      /** Absent where nothing was written. */
+      readonly notes: CommitNotes | undefined;
       readonly isAwake: boolean;
       /** Whoever asked for the row to be derived. */
       readonly rows: readonly RowWork[];
@@ -515,25 +515,39 @@ export class Burst {
     const isStillborn = this.#open.isUnwritten && !callsWrote && this.#waiting === undefined;
     if (isStillborn) {
       database.rollback();
-      return this.#committed({ isAwake: false, retryRow: false });
+      return this.#ended({ isAwake: false, retryRow: false, notes: undefined, woken: this.#woken() });
     }
     const derived = callsWrote || preludeWrote || this.#rows.length > 0 ? this.#deriveRow() : undefined;
     const wrote = database.wroteSince(this.#startMark);
     if (wrote && this.#seqs === 0) this.#nextSeq();
+    const notes = this.#seqs > 0 ? this.#lastWrites() : undefined;
+    const woken = this.#woken();
     // A failed call leaves pages that are dirty though unchanged: committed, they would stand in the WAL and no flight take them.
-    if (this.#seqs === 0) database.rollback();
+    if (notes === undefined) database.rollback();
     else {
-      if (this.#ends) this.#open.noteEnd();
-      this.#open.writeRecords();
       database.commit();
       faultPoint("burst.committed", this.#open.object.id);
     }
-    return this.#committed({ isAwake: true, retryRow: derived === "failed_first" });
+    return this.#ended({ isAwake: true, retryRow: derived === "failed_first", notes, woken });
   }
 
-  #committed(fields: { isAwake: boolean; retryRow: boolean }): BurstResult {
+  #lastWrites(): CommitNotes {
+    if (this.#ends) this.#open.noteEnd();
+    this.#open.writeRecords();
+    const isToldToShard = this.#wakes.some(({ teller }) => teller === "asker");
+    return this.#open.notes(this.#seqs, isToldToShard);
+  }
+
+  /** Nothing is read of the file any more: a failure would be told as if nothing were kept. */
+  #ended(fields: {
+    isAwake: boolean;
+    retryRow: boolean;
+    notes: CommitNotes | undefined;
+    woken: (PlainObject & Woken) | undefined;
+  }): BurstResult {
+    const { woken, ...result } = fields;
     if (this.#faultsAfter !== undefined) this.#timerFaults[this.#faultsAfter]();
-    for (const work of this.#wakes) this.#tell(work, this.#woken());
+    if (woken !== undefined) for (const work of this.#wakes) this.#tell(work, woken);
     for (const work of this.#sents) this.#tell(work, null);
     return {
       kind: "committed",
@@ -542,9 +556,8 @@ export class Burst {
       events: this.#events,
       ends: this.#ends,
       rows: this.#rows,
-      toldNextDue: this.#wakes.some(({ teller }) => teller === "asker"),
       waiting: this.#waiting,
-      ...fields,
+      ...result,
     };
   }
 
@@ -554,7 +567,9 @@ export class Burst {
     else this.#outcomes.push({ kind: "read", work, value, seq: undefined });
   }
 
-  #woken(): PlainObject & Woken {
+  /** For whoever had timers run. */
+  #woken(): (PlainObject & Woken) | undefined {
+    if (this.#wakes.length === 0) return undefined;
     const nextMs = this.#ends ? undefined : this.#open.tables.timers.nextDueMs();
     return {
       epoch: this.#open.claim.manifest.epoch,

@@ -34,6 +34,14 @@ export interface EmittedEvent {
   readonly seq: number;
 }
 
+/** What of a commit is told outside, once it is durable. */
+export interface CommitNotes {
+  /** Absent where it changes nothing of what the object owes. */
+  readonly owed: OwedMark | undefined;
+  /** Absent where the directory row stands as it did. */
+  readonly row: RowStanding | undefined;
+}
+
 export interface OpenObjectEvents {
   landed(open: OpenObject, carried: ObjectLoad["carried"]): void;
   broken(open: OpenObject, error: MoonportError): void;
@@ -118,15 +126,15 @@ export class OpenObject {
 
   /** Whatever an earlier residency left undone: nobody may know of it. */
   #takeUpOwed(): void {
-    const mark = this.#owedNow(false);
+    const mark = this.#owedAt(this.#committedSeq, false);
     this.#mayOwe = mark.nextDueMs !== undefined || mark.messagesThrough > 0;
     this.#context.obligations.opened(this.object, this.claim.manifest.epoch, mark);
   }
 
-  #owedNow(isToldToShard: boolean): OwedMark {
+  #owedAt(seq: number, isToldToShard: boolean): OwedMark {
     const { timers, outbox } = this.tables;
     return {
-      seq: this.#committedSeq,
+      seq,
       nextDueMs: this.isDestroyed ? undefined : timers.nextDueMs(),
       messagesThrough: outbox.last,
       isToldToShard,
@@ -220,12 +228,25 @@ export class OpenObject {
     return !this.shipper.clean && this.cargo.walBytes() + this.shipper.bytesUnderWay > bytesMax;
   }
 
-  /** After COMMIT. @param toldNextDue whoever had timers run is told when the next is due */
-  commit(seqs: number, events: readonly EmittedEvent[], toldNextDue: boolean): void {
+  /**
+   * Right before COMMIT, while a read that fails still undoes all of it.
+   * @param toldNextDue whoever had timers run is told when the next is due
+   */
+  notes(seqs: number, toldNextDue: boolean): CommitNotes {
+    const { owingChange, directoryRow } = this.tables;
+    return {
+      owed: owingChange.happened ? this.#owedAt(this.#committedSeq + seqs, toldNextDue) : undefined,
+      row: directoryRow.hasChanged ? directoryRow.standing() : undefined,
+    };
+  }
+
+  /** After COMMIT: nothing is read any more. */
+  commit(seqs: number, events: readonly EmittedEvent[], { owed, row }: CommitNotes): void {
     this.#committedSeq += seqs;
-    if (this.tables.owingChange.happened) this.#noteOwed(toldNextDue);
+    if (owed !== undefined) this.#noteOwed(owed);
     for (const event of events) this.#unlandedEvents.push(event);
-    if (this.tables.directoryRow.hasChanged) this.#keepRow();
+    this.tables.directoryRow.hasChanged = false;
+    if (row !== undefined) this.#keepRow(row);
     this.shipper.committed();
   }
 
@@ -239,20 +260,16 @@ export class OpenObject {
     if (standing !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, standing, true);
   }
 
-  #keepRow(): void {
-    const { directoryRow } = this.tables;
-    directoryRow.hasChanged = false;
-    const standing = directoryRow.standing();
-    if (standing === undefined) return;
+  #keepRow(standing: RowStanding): void {
     // While flights fail, those between the first and the last need not be told.
     if (this.#unlandedRows.length >= UNLANDED_ROWS_MAX) this.#unlandedRows.pop();
     this.#unlandedRows.push(standing);
   }
 
-  #noteOwed(toldNextDue: boolean): void {
+  #noteOwed(mark: OwedMark): void {
     this.tables.owingChange.take();
     this.#mayOwe = true;
-    this.#owed.push(this.#owedNow(toldNextDue));
+    this.#owed.push(mark);
   }
 
   /** In the transaction that destroys the object: messages that have not left make it stay until they have. */

@@ -29,6 +29,7 @@ import {
   isRepeatOf,
   isReplace,
   notDurableYet,
+  outcomeUnknown,
   type ReplaceWork,
   rowThroughGate,
   tellThroughGate,
@@ -51,6 +52,8 @@ const CLOSED: State = { kind: "closed" };
 
 /** What a read beside the mailbox does with the open file. */
 export type ReadWork<T> = (open: OpenObject) => T | Promise<T>;
+
+type CommittedBurst = Extract<BurstResult, { kind: "committed" }>;
 
 type EndedRead<T> =
   | { readonly kind: "returned"; readonly value: T }
@@ -428,16 +431,11 @@ export class ResidentObject implements FileHolder {
   /** After the transaction: what was committed goes to the shipper, and every caller to the gate. */
   #settleBurst(open: OpenObject, lua: LuaClass, result: BurstResult): void {
     if (result.kind === "committed") {
-      const isNewlyAwake = result.isAwake && this.#awakeAs !== lua.version;
-      this.#awakeAs = result.isAwake ? lua.version : undefined;
-      if (result.wroteSeqs > 0) open.commit(result.wroteSeqs, result.events, result.toldNextDue);
-      // Whether the directory has heard of it is not written down anywhere: an object that wakes tells its row again.
-      if (lua.directory !== undefined && (isNewlyAwake || result.rows.length > 0)) open.tellRow();
-      for (const row of result.rows) rowThroughGate(open, row);
-      if (result.ends) this.#endWith(open);
-      if (result.retryRow) this.#retryRowLater();
-      for (const outcome of result.outcomes) tellThroughGate(open, outcome, this.#context.fleet);
-      open.shipper.transactionEnded();
+      try {
+        this.#keep(open, lua, result);
+      } catch (error) {
+        this.#doubt(open, result, asMoonportError(error));
+      }
     } else {
       open.shipper.transactionEnded();
       if (result.kind === "refused") throw result.error;
@@ -447,6 +445,30 @@ export class ResidentObject implements FileHolder {
         else work.reject(this.#leaving);
       }
     }
+  }
+
+  #keep(open: OpenObject, lua: LuaClass, result: CommittedBurst): void {
+    const isNewlyAwake = result.isAwake && this.#awakeAs !== lua.version;
+    this.#awakeAs = result.isAwake ? lua.version : undefined;
+    if (result.notes !== undefined) open.commit(result.wroteSeqs, result.events, result.notes);
+    // Whether the directory has heard of it is not written down anywhere: an object that wakes tells its row again.
+    if (lua.directory !== undefined && (isNewlyAwake || result.rows.length > 0)) open.tellRow();
+    for (const row of result.rows) rowThroughGate(open, row);
+    if (result.ends) this.#endWith(open);
+    if (result.retryRow) this.#retryRowLater();
+    for (const outcome of result.outcomes) tellThroughGate(open, outcome, this.#context.fleet);
+    open.shipper.transactionEnded();
+  }
+
+  /** It is committed, and something failed since: what came of it is as unknown as if the node had died here. */
+  #doubt(open: OpenObject, { outcomes, rows }: CommittedBurst, error: MoonportError): void {
+    open.shipper.transactionEnded();
+    this.#break(open, error);
+    const { id } = this.object;
+    for (const { kind, work } of outcomes) {
+      work.reject(kind === "wrote" ? outcomeUnknown(id, error) : residencyEnded(id, error));
+    }
+    for (const row of rows) row.reject(error);
   }
 
   #retryRowLater(): void {

@@ -249,7 +249,7 @@ export function fenced(): MoonportError {
   return MoonportError.of("node_fenced", "the session of this node has lapsed", { retryAfterMs: 1_000 });
 }
 
-function outcomeUnknown(object: string, cause: Error | undefined): MoonportError {
+export function outcomeUnknown(object: string, cause: Error | undefined): MoonportError {
   return MoonportError.of("outcome_unknown", `the write to ${object} is committed here, but has not landed`, {
     object,
     hint: "ask again with the same call id to learn what became of it",
