@@ -299,7 +299,8 @@ export class ObjectDatabase extends ObjectConnection {
 
   /**
    * Runs a writing statement; the call counts as writing if it changed anything. Its own count is not all of that: triggers
-   * change rows for which it counts none, and what fails may keep the rows before.
+   * change rows for which it counts none, and what fails may keep the rows before. An INSERT that makes no row may use up an id
+   * of AUTOINCREMENT all the same: nobody has it, and whether it is given again or not is one.
    */
   #noting<T extends { readonly changes: number }>(statement: PreparedSql, run: () => T): T {
     const mayHide = statement.failsHalfway || this.#hidesChanges === true;

@@ -159,6 +159,27 @@ describe("what changes a row counts as a write", () => {
   });
 });
 
+test("an id that is used up for no row is no write: whether it is kept or not, no row ever had it", () => {
+  const ignored = [
+    "INSERT OR IGNORE INTO n (a) VALUES (1)",
+    "INSERT INTO n (a) VALUES (1) ON CONFLICT DO NOTHING",
+    "INSERT INTO n (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2 WHERE false",
+  ];
+  for (const sql of ignored) {
+    for (const ends of ["rollback", "commit"] as const) {
+      const file = new ObjectFile();
+      file.migrate("CREATE TABLE n (id INTEGER PRIMARY KEY AUTOINCREMENT, a UNIQUE)", "INSERT INTO n (a) VALUES (1)");
+      file.database.begin();
+      const mark = file.database.writeMark;
+      expect(file.database.exec(sql, [])).toEqual({ changes: 0, lastId: 0 });
+      expect(file.database.wroteSince(mark)).toBe(false);
+      file.database[ends]();
+      file.call(() => file.database.exec("INSERT INTO n (a) VALUES (2)", []));
+      expect(file.value("SELECT id FROM n WHERE a = 2")).toBe(ends === "commit" ? 3 : 2);
+    }
+  }
+});
+
 describe("exec", () => {
   test("gives the number of changes and the new row's id", () => {
     const file = withRows(2);
