@@ -37,7 +37,7 @@ export class StoreMap {
   readonly #tables: KernelTables;
   readonly #limits: StoreLimits;
   readonly #cache: ValueCache;
-  /** Keys changed since the last commit: what memory holds of them goes with a rollback. */
+  /** Keys changed in the open transaction: what memory holds of them goes with a rollback. */
   readonly #changed = new Set<string>();
 
   constructor(database: ObjectDatabase, tables: KernelTables, limits: StoreLimits) {
@@ -48,6 +48,8 @@ export class StoreMap {
     database.listen({
       rolledBack: () => {
         for (const key of this.#changed) this.#cache.delete(key);
+        // Of a savepoint's the others stay: what was written before it is read into memory again, and may still go.
+        if (!database.inTransaction) this.#changed.clear();
       },
       committed: () => this.#changed.clear(),
     });

@@ -1,5 +1,6 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { ValueCache } from "../../src/store/value-cache.js";
 import type { PlainValue } from "../../src/values.js";
 import { errorOf, ObjectFile } from "./object-file.js";
 
@@ -101,6 +102,22 @@ describe("state.store", () => {
     database.release();
     database.rollback();
     expect(tables.store.get("a")).toBe("committed");
+  });
+
+  test.each(["savepoint", "transaction"])("a write whose %s is rolled back leaves nothing behind in memory", (of) => {
+    const file = new ObjectFile();
+    const forgotten = vi.spyOn(ValueCache.prototype, "delete");
+    onTestFinished(() => forgotten.mockRestore());
+    for (let n = 0; n < 20; n++) {
+      file.database.begin();
+      if (of === "savepoint") file.database.savepoint();
+      file.tables.store.set(`key ${n}`, n);
+      if (of === "savepoint") file.database.rollbackTo();
+      forgotten.mockClear();
+      file.database.rollback();
+      // What a rollback forgets is what its own transaction has changed.
+      expect(forgotten.mock.calls.length).toBeLessThanOrEqual(1);
+    }
   });
 
   test("list refuses more than SQL_ROWS_MAX entries unless a limit stops before", () => {
