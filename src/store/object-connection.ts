@@ -99,9 +99,9 @@ export abstract class ObjectConnection {
    * @throws MoonportError coded; the database is doomed then, and nothing of the transaction is kept
    */
   commit(): void {
+    this.#parkCursors();
     this.assertOpen();
     assert(this.#savepointMarks.length === 0, "a commit inside a savepoint");
-    this.#parkCursors();
     try {
       this.#kernel("COMMIT").run();
     } catch (thrown) {
@@ -115,9 +115,9 @@ export abstract class ObjectConnection {
 
   /** Ends the transaction and keeps nothing of it. On a doomed database it only tidies up. */
   rollback(): void {
+    this.#parkCursors();
     if (this.#state.kind !== "open") return;
     this.#savepointMarks.length = 0;
-    this.#parkCursors();
     try {
       this.#kernel("ROLLBACK").run();
     } catch (thrown) {
@@ -131,8 +131,8 @@ export abstract class ObjectConnection {
 
   /** Undoes all that the transaction did, which stays open: a savepoint's work, before anything is kept. As {@link rollbackTo} on a doomed database. */
   startOver(): void {
-    if (this.#state.kind === "doomed") return;
     this.rollback();
+    if (this.#state.kind === "doomed") return;
     this.#writes = this.#beginMark;
     this.begin();
   }
@@ -152,6 +152,7 @@ export abstract class ObjectConnection {
 
   /** Undoes what was done since the innermost savepoint and ends it. On a doomed database it does nothing. */
   rollbackTo(): void {
+    this.#parkCursors();
     if (this.#state.kind === "doomed") return;
     this.assertOpen();
     const mark = this.#savepointMarks.pop();
@@ -297,6 +298,7 @@ export abstract class ObjectConnection {
 
   /** Nothing may run on a closed or doomed database, and no cursor may hold the connection. */
   protected ready(): void {
+    this.#parkCursors();
     const state = this.#state;
     assert(state.kind !== "closed", `${this.path} is closed`);
     if (state.kind === "doomed") {
@@ -305,7 +307,6 @@ export abstract class ObjectConnection {
         cause: state.cause,
       });
     }
-    this.#parkCursors();
   }
 
   protected assertOpen(): void {
@@ -314,6 +315,7 @@ export abstract class ObjectConnection {
     assert(false, "a write outside a transaction");
   }
 
+  /** What a cursor meets when the rest of its rows is read may doom the transaction: whoever parks looks at its state afterwards. */
   #parkCursors(): void {
     if (this.cursors.size === 0) return;
     for (const cursor of this.cursors) cursor.park(this.bounds);

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { MoonportError } from "../../src/errors.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { errorOf, ObjectFile } from "./object-file.js";
 
@@ -272,6 +273,38 @@ describe("a damaged file", () => {
     file.database.begin();
     expect(errorOf(() => file.database.all("SELECT a FROM t ORDER BY a", [])).code).toBe("object_corrupt");
     expectDoomed(file);
+  });
+
+  test.each([
+    ["a commit", (file: ObjectFile) => file.database.commit()],
+    ["a rollback", (file: ObjectFile) => file.database.rollback()],
+    ["starting over", (file: ObjectFile) => file.database.startOver()],
+    ["a savepoint's rollback", (file: ObjectFile) => file.database.rollbackTo()],
+    ["a statement", (file: ObjectFile) => file.database.exec("INSERT INTO t (a) VALUES (1)", [])],
+    ["a statement of the kernel", (file: ObjectFile) => file.tables.store.set("a", 1)],
+  ])("dooms the transaction also where %s has an open cursor read its rest", (what, action) => {
+    // The first rows are whole.
+    const file = damaged((bytes) => bytes.fill(0xff, bytes.length / 2));
+    file.reopen();
+    // As on a connection in use, on which all of these are prepared.
+    for (const ends of ["commit", "rollback"] as const) {
+      file.database.begin();
+      file.database.savepoint();
+      file.database.rollbackTo();
+      expect(file.tables.store.get("a")).toBeUndefined();
+      file.database[ends]();
+    }
+    file.database.begin();
+    if (what.startsWith("a savepoint")) file.database.savepoint();
+    const cursor = file.database.each("SELECT id, a FROM t NOT INDEXED", []);
+    expect(cursor.next()).toEqual([1, "row 0"]);
+    try {
+      action(file);
+    } catch (error) {
+      expect((error as MoonportError).code).toBe("call_doomed");
+    }
+    expectDoomed(file);
+    expect(errorOf(() => cursor.next()).code).toBe("object_corrupt");
   });
 
   test("that is whole passes verify", () => {
