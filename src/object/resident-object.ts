@@ -440,9 +440,10 @@ export class ResidentObject implements FileHolder {
       open.shipper.transactionEnded();
       if (result.kind === "refused") throw result.error;
       this.#break(open, result.error);
+      const isOver = this.#leaving !== undefined || this.#abandoned.signal.aborted;
       for (const work of result.again) {
-        if (this.#leaving === undefined) this.#mailbox.put(work);
-        else work.reject(this.#leaving);
+        if (isOver) work.reject(this.#leaving ?? residencyEnded(this.object.id, result.error));
+        else this.#mailbox.put(work);
       }
     }
   }

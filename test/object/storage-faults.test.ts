@@ -1,7 +1,8 @@
 import fs from "node:fs";
 import path from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { MoonportError } from "../../src/errors.js";
+import { ObjectDatabase } from "../../src/store/object-database.js";
 import { smallDisk } from "../support/small-disk.js";
 import { VirtualNode } from "../support/virtual-node.js";
 
@@ -195,6 +196,22 @@ return Index`;
     ]);
     expect(await node.call("Index/a", "add", "two")).toBe(2);
   });
+});
+
+it("a savepoint that fails of what others have left to be written is no fault of the call that asked for it", async () => {
+  const node = await VirtualNode.start({ classes: { Box } });
+  await node.call("Box/a", "put", 1);
+  const failing = vi.spyOn(ObjectDatabase.prototype, "savepoint").mockImplementationOnce(() => {
+    throw MoonportError.of("sql_error", "an index does not fit what it indexes");
+  });
+  onTestFinished(() => failing.mockRestore());
+  const calls = [node.start("Box/a", "put", [2]), node.start("Box/a", "put", [3])];
+  const settled = await node.time.until(Promise.allSettled(calls));
+  expect(settled.map((one) => (one.status === "fulfilled" ? "ok" : one.reason.code))).toEqual([
+    "object_restarting",
+    "object_restarting",
+  ]);
+  expect(await node.call("Box/a", "count")).toBe(1);
 });
 
 describe("SQL that would end the transaction", () => {

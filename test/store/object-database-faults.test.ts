@@ -73,6 +73,32 @@ describe("a database that reaches OBJECT_BYTES_MAX", () => {
     file.call(() => file.database.exec("INSERT INTO words (rowid, text) VALUES (1, 'word')", []));
   });
 
+  test("has the kernel's spare room once, and is full for everything else as before", () => {
+    const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
+    file.migrate(TABLE);
+    const note = (): void => file.call(() => file.database.withSpareRoom(() => file.tables.store.set("n", "x")));
+    for (let bytes = 10_000; bytes > 10; bytes /= 2) {
+      try {
+        for (;;) file.call(() => file.database.exec("INSERT INTO t (a) VALUES (zeroblob(?))", [bytes]));
+      } catch {
+        file.reopen();
+      }
+    }
+    note();
+    expect(file.database.pageCount()).toBeGreaterThan(64);
+    // Room that was given is nobody else's.
+    file.database.begin();
+    expect(errorOf(() => file.database.exec("INSERT INTO t (a) VALUES (zeroblob(2000))", [])).code).toBe("object_full");
+    file.reopen();
+    const noteMore = (n: number): void =>
+      file.call(() => file.database.withSpareRoom(() => file.tables.store.set(`n${n}`, "x".repeat(5_000))));
+    const refused = errorOf(() => Array.from({ length: 100 }, (_, n) => noteMore(n)));
+    expect(refused.code).toBe("object_full");
+    file.reopen();
+    expect(file.database.pageCount()).toBeGreaterThan(64 + 200);
+    expect(file.database.pageCount()).toBeLessThanOrEqual(64 + 256);
+  });
+
   test("is full for the kernel's own rows too", () => {
     const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
     file.database.begin();
