@@ -23,6 +23,8 @@ import { hasUsedUpIds, idsUsedUp } from "./used-up-ids.js";
 export interface TransactionListener {
   /** A savepoint or the whole transaction was rolled back: forget whatever was learnt since the last commit. */
   rolledBack(): void;
+  /** Right before COMMIT, outside of any savepoint: what waits in memory is written. @throws MoonportError as COMMIT itself */
+  committing?(): void;
   committed(): void;
 }
 
@@ -102,6 +104,7 @@ export abstract class ObjectConnection {
     this.#parkCursors();
     this.assertOpen();
     assert(this.#savepointMarks.length === 0, "a commit inside a savepoint");
+    for (const listener of this.#listeners) listener.committing?.();
     try {
       this.#kernel("COMMIT").run();
     } catch (thrown) {
@@ -173,6 +176,13 @@ export abstract class ObjectConnection {
   /** Whether anything was changed since `mark`, what was rolled back not counted. */
   wroteSince(mark: number): boolean {
     return this.#writes > mark;
+  }
+
+  /** Something is changed that is written only right before COMMIT: the call is a writing one from now on. @returns the mark after it */
+  willWrite(): number {
+    this.assertOpen();
+    this.#writes += 1;
+    return this.#writes;
   }
 
   listen(listener: TransactionListener): void {

@@ -1,7 +1,8 @@
 /**
  * `state.store`: values by key, kept beside the class's own tables.
  *
- * Values lately read or written stay in memory, bounded, and what a rolled-back call wrote leaves memory with it. A volatile
+ * Values lately read or written stay in memory, bounded, and what a rolled-back call wrote leaves memory with it. What is set
+ * is written right before COMMIT ({@link WaitingValues}); everything here sees it before. A volatile
  * write stores a log row instead of the value; a read folds the stored value and its log rows, so the log replays to the same
  * value after a crash, and it is folded into the stored value once it has grown.
  *
@@ -15,6 +16,7 @@ import type { KernelTables } from "./kernel-tables.js";
 import type { ObjectDatabase } from "./object-database.js";
 import { ValueCache } from "./value-cache.js";
 import { decodeValue, encodeValue } from "./value-codec.js";
+import { WaitingValues } from "./waiting-values.js";
 
 export type StoreLimits = Pick<
   Settings,
@@ -39,17 +41,24 @@ export class StoreMap {
   readonly #cache: ValueCache;
   /** Keys changed in the open transaction: what memory holds of them goes with a rollback. */
   readonly #changed = new Set<string>();
+  readonly #waiting: WaitingValues;
 
   constructor(database: ObjectDatabase, tables: KernelTables, limits: StoreLimits) {
     this.#database = database;
     this.#tables = tables;
     this.#limits = limits;
     this.#cache = new ValueCache(limits.STORE_CACHE_BYTES);
+    this.#waiting = new WaitingValues(database);
     database.listen({
       rolledBack: () => {
+        this.#waiting.rolledBack();
         for (const key of this.#changed) this.#cache.delete(key);
         // Of a savepoint's the others stay: what was written before it is read into memory again, and may still go.
         if (!database.inTransaction) this.#changed.clear();
+      },
+      committing: () => {
+        for (const [key, bytes] of this.#waiting.entries()) this.#write(key, bytes);
+        this.#waiting.clear();
       },
       committed: () => this.#changed.clear(),
     });
@@ -63,13 +72,13 @@ export class StoreMap {
   set(key: string, value: PlainValue): void {
     checkStoreKey(key);
     const encoded = encodeValue(value, this.#limits.VALUE_BYTES_MAX, `the value of ${key}`);
-    this.#write(key, encoded);
+    if (!this.#waiting.set(key, encoded)) this.#write(key, encoded);
     this.#remember(key, value, encoded);
   }
 
   /** Whether there was one. */
   delete(key: string): boolean {
-    let rows = 0;
+    let rows = this.#waiting.take(key) === undefined ? 0 : 1;
     if (this.#tables.has("_mp_store")) rows += this.#remove("DELETE FROM _mp_store WHERE key = ?", key, "_mp_store");
     rows += this.#dropLog(key);
     if (rows > 0) this.#rememberSized(key, undefined, 0);
@@ -125,6 +134,7 @@ export class StoreMap {
 
   /** Folds every key's log into its stored value; in a transaction. Returns how many keys had one. */
   fold(): number {
+    this.#writeWaiting();
     if (!this.#tables.has("_mp_volatile")) return 0;
     const rows = this.#database.kernel("SELECT DISTINCT key FROM _mp_volatile").all();
     for (const [key] of rows) this.#fold(String(key));
@@ -134,7 +144,8 @@ export class StoreMap {
   #sized(key: string, mayCache = true): Sized {
     const known = this.#cache.get(key);
     if (known !== undefined) return known;
-    const read = this.#replay(key, this.#stored(key));
+    const waiting = this.#waiting.get(key);
+    const read = waiting === undefined ? this.#replay(key, this.#stored(key)) : sizedValue(waiting);
     if (mayCache) this.#cache.set(key, read.value, read.bytes);
     return read;
   }
@@ -160,6 +171,14 @@ export class StoreMap {
     return current;
   }
 
+  /** What waits under the key, or under any, must stand in the file before its log goes on. */
+  #writeWaiting(keys: Iterable<string> = this.#waiting.keys()): void {
+    for (const key of [...keys]) {
+      const bytes = this.#waiting.take(key);
+      if (bytes !== undefined) this.#write(key, bytes);
+    }
+  }
+
   #write(key: string, bytes: Uint8Array): void {
     this.#tables.ensure("_mp_store");
     this.#database
@@ -170,6 +189,7 @@ export class StoreMap {
 
   /** Adds a row to the key's log; returns whether the log is long enough to be folded. */
   #log(key: string, text: string | null, value: Uint8Array | null, bytes: number): boolean {
+    this.#writeWaiting([key]);
     this.#tables.ensure("_mp_volatile");
     const last = this.#database
       .kernel("SELECT n, bytes FROM _mp_volatile WHERE key = ? ORDER BY n DESC LIMIT 1")
@@ -205,8 +225,19 @@ export class StoreMap {
     this.#cache.set(key, value, bytes);
   }
 
-  /** No UTF-8 text has a byte 0xFF, so the prefix with one behind it ends the range. */
   #keys(prefix: string, limit: number): string[] {
+    const written = this.#writtenKeys(prefix, limit);
+    const waiting = [...this.#waiting.keys()].filter((key) => key.startsWith(prefix));
+    if (waiting.length === 0) return written;
+    const keys = [...new Set([...written, ...waiting])].map((key) => Buffer.from(key, "utf8"));
+    return keys
+      .sort(Buffer.compare)
+      .slice(0, limit)
+      .map((key) => key.toString("utf8"));
+  }
+
+  /** No UTF-8 text has a byte 0xFF, so the prefix with one behind it ends the range. */
+  #writtenKeys(prefix: string, limit: number): string[] {
     const sources = (["_mp_store", "_mp_volatile"] as const).filter((table) => this.#tables.has(table));
     if (sources.length === 0) return [];
     const selects = sources.map(
