@@ -8,7 +8,7 @@
  * bucket, so no fsync of this file is ever what makes a write durable. The owner alone checkpoints (S2).
  */
 import type { Database } from "better-sqlite3";
-import { assert, MoonportError } from "../errors.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { Folder } from "../world/folder.js";
 import { KernelStatement } from "./kernel-statement.js";
@@ -104,7 +104,7 @@ export abstract class ObjectConnection {
     this.#parkCursors();
     this.assertOpen();
     assert(this.#savepointMarks.length === 0, "a commit inside a savepoint");
-    for (const listener of this.#listeners) listener.committing?.();
+    this.#writeWhatWaits();
     try {
       this.#kernel("COMMIT").run();
     } catch (thrown) {
@@ -114,6 +114,16 @@ export abstract class ObjectConnection {
     }
     this.#state = IDLE;
     for (const listener of this.#listeners) listener.committed();
+  }
+
+  #writeWhatWaits(): void {
+    try {
+      for (const listener of this.#listeners) listener.committing?.();
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      this.#doom(error);
+      throw error;
+    }
   }
 
   /** Ends the transaction and keeps nothing of it. On a doomed database it only tidies up. */

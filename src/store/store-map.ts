@@ -134,7 +134,7 @@ export class StoreMap {
 
   /** Folds every key's log into its stored value; in a transaction. Returns how many keys had one. */
   fold(): number {
-    this.#writeWaiting();
+    for (const key of [...this.#waiting.keys()]) this.#writeWaiting(key);
     if (!this.#tables.has("_mp_volatile")) return 0;
     const rows = this.#database.kernel("SELECT DISTINCT key FROM _mp_volatile").all();
     for (const [key] of rows) this.#fold(String(key));
@@ -171,12 +171,10 @@ export class StoreMap {
     return current;
   }
 
-  /** What waits under the key, or under any, must stand in the file before its log goes on. */
-  #writeWaiting(keys: Iterable<string> = this.#waiting.keys()): void {
-    for (const key of [...keys]) {
-      const bytes = this.#waiting.take(key);
-      if (bytes !== undefined) this.#write(key, bytes);
-    }
+  /** A log goes on from what stands in the file. */
+  #writeWaiting(key: string): void {
+    const bytes = this.#waiting.take(key);
+    if (bytes !== undefined) this.#write(key, bytes);
   }
 
   #write(key: string, bytes: Uint8Array): void {
@@ -189,7 +187,7 @@ export class StoreMap {
 
   /** Adds a row to the key's log; returns whether the log is long enough to be folded. */
   #log(key: string, text: string | null, value: Uint8Array | null, bytes: number): boolean {
-    this.#writeWaiting([key]);
+    this.#writeWaiting(key);
     this.#tables.ensure("_mp_volatile");
     const last = this.#database
       .kernel("SELECT n, bytes FROM _mp_volatile WHERE key = ? ORDER BY n DESC LIMIT 1")

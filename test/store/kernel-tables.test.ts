@@ -295,8 +295,8 @@ test("one damaged value is object_corrupt when it is read, and nothing else is h
   file.call(() => {
     file.tables.store.set("whole", 1);
     file.tables.store.set("broken", "text");
-    file.database.kernel("UPDATE _mp_store SET value = x'a5' WHERE key = 'broken'").run();
   });
+  file.call(() => file.database.kernel("UPDATE _mp_store SET value = x'a5' WHERE key = 'broken'").run());
   file.reopen();
   expect(errorOf(() => file.tables.store.get("broken")).code).toBe("object_corrupt");
   expect(file.tables.store.get("whole")).toBe(1);

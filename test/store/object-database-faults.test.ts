@@ -76,7 +76,8 @@ describe("a database that reaches OBJECT_BYTES_MAX", () => {
   test("has the kernel's spare room once, and is full for everything else as before", () => {
     const file = new ObjectFile({ OBJECT_BYTES_MAX: 64 * 1_024 });
     file.migrate(TABLE);
-    const note = (): void => file.call(() => file.database.withSpareRoom(() => file.tables.store.set("n", "x")));
+    const note = (): void =>
+      file.call(() => file.database.withSpareRoom(() => file.tables.store.setVolatile("n", "x")));
     for (let bytes = 10_000; bytes > 10; bytes /= 2) {
       try {
         for (;;) file.call(() => file.database.exec("INSERT INTO t (a) VALUES (zeroblob(?))", [bytes]));
@@ -91,7 +92,7 @@ describe("a database that reaches OBJECT_BYTES_MAX", () => {
     expect(errorOf(() => file.database.exec("INSERT INTO t (a) VALUES (zeroblob(2000))", [])).code).toBe("object_full");
     file.reopen();
     const noteMore = (n: number): void =>
-      file.call(() => file.database.withSpareRoom(() => file.tables.store.set(`n${n}`, "x".repeat(5_000))));
+      file.call(() => file.database.withSpareRoom(() => file.tables.store.setVolatile(`n${n}`, "x".repeat(5_000))));
     const refused = errorOf(() => Array.from({ length: 100 }, (_, n) => noteMore(n)));
     expect(refused.code).toBe("object_full");
     file.reopen();
@@ -307,7 +308,7 @@ describe("a damaged file", () => {
     ["starting over", (file: ObjectFile) => file.database.startOver()],
     ["a savepoint's rollback", (file: ObjectFile) => file.database.rollbackTo()],
     ["a statement", (file: ObjectFile) => file.database.exec("INSERT INTO t (a) VALUES (1)", [])],
-    ["a statement of the kernel", (file: ObjectFile) => file.tables.store.set("a", 1)],
+    ["a statement of the kernel", (file: ObjectFile) => file.tables.store.setVolatile("a", 1)],
   ])("dooms the transaction also where %s has an open cursor read its rest", (what, action) => {
     // The first rows are whole.
     const file = damaged((bytes) => bytes.fill(0xff, bytes.length / 2));

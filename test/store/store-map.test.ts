@@ -225,7 +225,9 @@ type Step =
   | { readonly kind: "set" | "setVolatile"; readonly key: string; readonly value: PlainValue }
   | { readonly kind: "append"; readonly key: string; readonly text: string }
   | { readonly kind: "delete" | "get"; readonly key: string }
-  | { readonly kind: "list"; readonly prefix: string }
+  | { readonly kind: "list"; readonly prefix: string; readonly limit: number }
+  /** Sets so many keys, each so often: what waits for COMMIT goes beyond each of its bounds. */
+  | { readonly kind: "flood"; readonly keys: number; readonly times: number; readonly bytes: number }
   | { readonly kind: "fold" | "savepoint" | "release" | "rollbackTo" | "commit" | "rollback" | "reopen" };
 
 const keys = fc.constantFrom("a", "ab", "b", "b/c", "☾");
@@ -249,7 +251,23 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom("delete", "get", "get"), key: keys }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant("list"), prefix: fc.constantFrom("", "a", "b", "☾") }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("list"),
+      prefix: fc.constantFrom("", "a", "b", "☾"),
+      limit: fc.constantFrom(1, 2, 1_000),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("flood"),
+      keys: fc.constantFrom(1, 2, 300),
+      times: fc.integer({ min: 1, max: 4 }),
+      bytes: fc.constantFrom(1, 4_000, 5_000),
+    }),
+  },
   {
     weight: 5,
     arbitrary: fc.record({
@@ -291,7 +309,21 @@ function play(file: ObjectFile, model: Model, step: Step): void {
       expect(store.get(step.key)).toEqual(model.current.get(step.key));
       return;
     case "list":
-      expect(store.list(step.prefix)).toEqual([...model.current].filter(([key]) => key.startsWith(step.prefix)).sort());
+      expect(store.list(step.prefix, step.limit)).toEqual(
+        [...model.current]
+          .filter(([key]) => key.startsWith(step.prefix))
+          .sort(([a], [b]) => (a < b ? -1 : 1))
+          .slice(0, step.limit),
+      );
+      return;
+    case "flood":
+      for (let time = 0; time < step.times; time++) {
+        for (let key = 0; key < step.keys; key++) {
+          const value = `${time}`.padEnd(step.bytes / step.keys + 1, "x");
+          store.set(`ab${key}`, value);
+          model.current.set(`ab${key}`, value);
+        }
+      }
       return;
     case "fold":
       store.fold();
