@@ -1,0 +1,106 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { ObjectFile } from "./object-file.js";
+
+type Step =
+  | { readonly kind: "append"; readonly events: number }
+  | { readonly kind: "savepoint" | "release" | "rollbackTo" | "commit" | "rollback" | "reopen" };
+
+const steps: fc.Arbitrary<Step> = fc.oneof(
+  // Some write more than one statement takes, and more than is deleted at a time.
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("append"), events: fc.constantFrom(1, 2, 15, 17, 140) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constantFrom(
+        "savepoint",
+        "savepoint",
+        "release",
+        "rollbackTo",
+        "commit",
+        "commit",
+        "rollback",
+        "reopen",
+      ),
+    }),
+  },
+);
+
+/** How many events there ever were: by the last commit, in the open transaction, and where each savepoint began. */
+interface Model {
+  committed: number;
+  current: number;
+  savepoints: number[];
+}
+
+function play(file: ObjectFile, model: Model, step: Step): void {
+  const { database } = file;
+  switch (step.kind) {
+    case "append":
+      for (let count = 0; count < step.events; count++) {
+        const mark = database.writeMark;
+        expect(file.tables.events.append("e", model.current + 1, 0)).toBe(model.current + 1);
+        expect(database.wroteSince(mark)).toBe(true);
+        model.current++;
+      }
+      return;
+    case "savepoint":
+      database.savepoint();
+      model.savepoints.push(model.current);
+      return;
+    case "release":
+      if (model.savepoints.pop() !== undefined) database.release();
+      return;
+    case "rollbackTo": {
+      const saved = model.savepoints.pop();
+      if (saved === undefined) return;
+      database.rollbackTo();
+      model.current = saved;
+      return;
+    }
+    case "commit":
+      while (model.savepoints.pop() !== undefined) database.release();
+      database.commit();
+      model.committed = model.current;
+      checkKept(file, model.committed);
+      database.begin();
+      return;
+    case "rollback":
+    case "reopen":
+      if (step.kind === "rollback") database.rollback();
+      else file.reopen();
+      model.savepoints = [];
+      model.current = model.committed;
+      checkKept(file, model.committed);
+      file.database.begin();
+  }
+}
+
+const ROWS_MAX = 200;
+
+function checkKept(file: ObjectFile, last: number): void {
+  const { events } = file.tables;
+  expect(events.last).toBe(last);
+  // As many as are to be kept, and those that wait to be deleted together.
+  expect(events.count).toBeGreaterThanOrEqual(Math.min(last, ROWS_MAX));
+  expect(events.count).toBeLessThan(ROWS_MAX + 64);
+  const kept = Array.from({ length: events.count }, (_, index) => events.first + index);
+  expect(kept.at(-1) ?? last).toBe(last);
+  expect(events.read(0, 1_000).map(({ number, data }) => [number, data])).toEqual(kept.map((n) => [n, n]));
+}
+
+test("whatever is rolled back and opened again, events are numbered without gaps, and those kept are the last", () => {
+  fc.assert(
+    fc.property(fc.array(steps, { maxLength: 50 }), (played) => {
+      const file = new ObjectFile({ EVENT_ROWS_MAX: ROWS_MAX });
+      const model: Model = { committed: 0, current: 0, savepoints: [] };
+      file.database.begin();
+      for (const step of played) {
+        play(file, model, step);
+        expect(file.tables.events.last).toBe(model.current);
+      }
+      file.database.close();
+    }),
+    { numRuns: 100 },
+  );
+});
