@@ -8,10 +8,11 @@ import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { BucketLeg } from "../shipping/bucket-leg.js";
 import type { Claim } from "../shipping/claims.js";
+import { databasePath } from "../shipping/layout.js";
 import { ownershipOf } from "../shipping/manifest.js";
 import { ObjectCargo } from "../shipping/object-cargo.js";
 import type { ObjectLoad, SegmentLoad } from "../shipping/object-load.js";
-import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";
+import { bringToPosition, type LocalFile, removeLocalFile } from "../shipping/open-file.js";
 import { QuorumShipper } from "../shipping/quorum-shipper.js";
 import { type FlightHold, type Landed, type Load, Shipper, type ShipperParts } from "../shipping/shipper.js";
 import type { Shipping } from "../shipping/shipping.js";
@@ -78,12 +79,33 @@ export class OpenObject {
    */
   static async open(context: ObjectContext, object: ObjectIdentity, events: OpenObjectEvents): Promise<OpenObject> {
     const claim = await context.claims.claim(object);
-    const local = await bringToPosition(context.world, context.bucket, claim);
-    context.localCopies.opened(local.path);
-    const { running } = context;
-    const database = ObjectDatabase.open(context.world.folder, local.path, context.settings, { running });
+    const path = databasePath(object);
+    // From before it is checked: what is deleted in the meantime would be made anew, empty, and served as the object.
+    context.localCopies.opened(path);
     try {
-      return new OpenObject(context, claim, database, local.ledger, events);
+      const { ledger, origin } = await bringToPosition(context.world, context.bucket, claim);
+      return OpenObject.#at(context, claim, ledger, origin, events);
+    } catch (error) {
+      const left = context.world.folder.stat(path);
+      if (left !== undefined) context.localCopies.closed(path, left.sizeBytes);
+      throw error;
+    }
+  }
+
+  static #at(
+    context: ObjectContext,
+    claim: Claim,
+    ledger: LocalFile["ledger"],
+    origin: LocalFile["origin"],
+    events: OpenObjectEvents,
+  ): OpenObject {
+    const { world, settings, running } = context;
+    const mustExist = origin !== "new";
+    const database = ObjectDatabase.open(world.folder, databasePath(claim.object), settings, { mustExist, running });
+    try {
+      // Whoever has put another file in its place since: what is written to it would be taken for the object's.
+      if (mustExist && database.pageCount() !== claim.manifest.pages) throw changedMeanwhile(claim.object.id);
+      return new OpenObject(context, claim, database, ledger, events);
     } catch (error) {
       database.close();
       throw error;
@@ -94,7 +116,7 @@ export class OpenObject {
     context: ObjectContext,
     claim: Claim,
     database: ObjectDatabase,
-    ledger: Awaited<ReturnType<typeof bringToPosition>>["ledger"],
+    ledger: LocalFile["ledger"],
     events: OpenObjectEvents,
   ) {
     const { world, settings } = context;
@@ -429,6 +451,13 @@ export class OpenObject {
 /** A file that begins a new life has not heard of the events before it until it is first written. */
 export function lastEvent(open: OpenObject): number {
   return Math.max(open.tables.events.last, open.claim.manifest.eventLast);
+}
+
+function changedMeanwhile(object: string): MoonportError {
+  return MoonportError.of("storage_failed", "the object's file was changed while it was opened", {
+    object,
+    hint: "nobody but the node may write in its data folder",
+  });
 }
 
 /** Drawn with every manifest, and never told to callers. */
