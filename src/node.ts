@@ -186,7 +186,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       counters: this.counters,
       bucket,
       classes: () => this.#catalog.list(),
-      declarationOf: (app, className) => this.#catalog.classOf(app, className).directory,
+      declarationOf: (app, className) => this.#catalog.usersClassOf(app, className).directory,
       call: (inner) => this.#callFromObject(inner),
       tellRow: (object) => (this.#router ?? this).tellRow(object),
       debts: {
@@ -399,7 +399,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   };
 
   history: NodeApi["history"] = async (object, limit) => {
-    this.#admission.assertKnown(object);
+    this.#admission.assertKnownToOperators(object);
     return await this.#restoring.history(object, limit);
   };
 
@@ -415,7 +415,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
   };
 
   exportDatabase: NodeApi["exportDatabase"] = async (object, at) => {
-    this.#admission.assertKnown(object);
+    this.#admission.assertKnownToOperators(object);
     return await this.#restoring.export(object, at);
   };
 

@@ -5,7 +5,7 @@
 import { MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
-import type { Catalog } from "../object/catalog.js";
+import { type Catalog, noSuchApp } from "../object/catalog.js";
 import { SYSTEM_APP } from "../object/system-class.js";
 
 type Phase = "serving" | "settling" | "stopping" | "stopped";
@@ -37,13 +37,18 @@ export class Admission {
   /** @throws MoonportError `node_stopping`, `app_not_found`, `class_not_found` */
   assertKnown({ app, className }: ObjectIdentity): void {
     this.assertServing();
+    this.#catalog.usersClassOf(app, className);
+  }
+
+  /** The same for operators, who may look into objects of Moonport's own, and bring back one whose journals are lost. */
+  assertKnownToOperators({ app, className }: ObjectIdentity): void {
+    this.assertServing();
     this.#catalog.classOf(app, className);
   }
 
   /** Of what users have done later. @throws MoonportError `app_not_found`, `class_not_found` */
   checkClass(app: string, className: string): void {
-    if (app === SYSTEM_APP) throw noSuchApp(app);
-    this.#catalog.classOf(app, className);
+    this.#catalog.usersClassOf(app, className);
   }
 
   /** Of what users have done later. @throws MoonportError `app_not_found`, `class_not_found`, `method_not_found` */
@@ -52,10 +57,4 @@ export class Admission {
     if (this.#catalog.isNative(className)) return;
     this.#catalog.methodOf(this.#catalog.classOf(app, className), method);
   }
-}
-
-export function noSuchApp(app: string): MoonportError {
-  return MoonportError.of("app_not_found", `no app is called ${app}`, {
-    hint: "objects of Moonport's own take no calls",
-  });
 }

@@ -11,6 +11,7 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { CallReply, CallRequest, CallWaiter } from "../node-api.js";
+import { noSuchApp } from "../object/catalog.js";
 import type { EmptyObjects } from "../object/empty-objects.js";
 import type { InnerCall } from "../object/inner-call.js";
 import { isKernelCall } from "../object/kernel-methods.js";
@@ -22,7 +23,7 @@ import type { Position } from "../object/replica-copy.js";
 import { SYSTEM_APP } from "../object/system-class.js";
 import type { DeferredOutcome } from "../object/work.js";
 import type { PlainValue } from "../values.js";
-import { type Admission, noSuchApp } from "./admission.js";
+import type { Admission } from "./admission.js";
 import { shardNumberOf } from "./delay-port.js";
 
 export interface NodeCallsParts {
@@ -110,6 +111,7 @@ export class NodeCalls {
   async onCopy(request: CallRequest, position: Position): Promise<CallReply | undefined> {
     const begunMs = this.#nowMs();
     this.#admission.assertServing();
+    assertMayReach(request);
     const { object, method, args, caller, callId } = request;
     const { catalog, counters } = this.#context;
     const lua = catalog.classOf(object.app, object.className);
@@ -161,7 +163,7 @@ export class NodeCalls {
   #call(request: CallRequest, chain: readonly string[]): CallReply | Promise<CallReply> {
     this.#admission.assertServing(request.caller);
     if (request.object.app !== SYSTEM_APP) return this.dispatch(request, chain);
-    if (request.caller.kind !== "system") throw noSuchApp(request.object.app);
+    assertMayReach(request);
     return this.#callSystem(request, chain);
   }
 
@@ -175,7 +177,7 @@ export class NodeCalls {
   async #callDeferred(request: CallRequest): Promise<DeferredOutcome> {
     this.#admission.assertServing();
     const { object, method, args, caller, callId } = request;
-    if (object.app === SYSTEM_APP && caller.kind !== "system") throw noSuchApp(object.app);
+    assertMayReach(request);
     const { catalog } = this.#context;
     const lua = catalog.classOf(object.app, object.className);
     const access = catalog.methodOf(lua, method);
@@ -228,6 +230,11 @@ export class NodeCalls {
   #nowMs(): number {
     return this.#context.world.clock.monotonicMs();
   }
+}
+
+/** Objects of Moonport's own are its own affair. @throws MoonportError `app_not_found` */
+function assertMayReach({ object, caller }: CallRequest): void {
+  if (object.app === SYSTEM_APP && caller.kind !== "system") throw noSuchApp(object.app);
 }
 
 /** Nobody listens to the signal: it may be shared by any number of calls, and is asked where it matters. */

@@ -27,17 +27,23 @@ export class ObjectConsole {
 
   /** Of an object of a class that is served. @throws MoonportError as {@link Objects.exists} */
   async #exists(object: ObjectIdentity): Promise<boolean> {
+    this.#admission.assertKnownToOperators(object);
+    return this.#objects.exists(object);
+  }
+
+  /** Its store is shown to others than operators. @throws MoonportError as {@link Objects.exists} */
+  async #hasStore(object: ObjectIdentity): Promise<boolean> {
     this.#admission.assertKnown(object);
     return this.#objects.exists(object);
   }
 
   async storeGet(object: ObjectIdentity, key: string): Promise<PlainValue | undefined> {
-    if (!(await this.#exists(object))) return undefined;
+    if (!(await this.#hasStore(object))) return undefined;
     return this.#objects.read(object, (open) => open.tables.store.get(key));
   }
 
   async storeList(object: ObjectIdentity, prefix: string): Promise<readonly (readonly [string, PlainValue])[]> {
-    if (!(await this.#exists(object))) return [];
+    if (!(await this.#hasStore(object))) return [];
     return this.#objects.read(object, (open) => open.tables.store.list(prefix, STORE_LIST_MAX));
   }
 

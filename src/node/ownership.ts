@@ -36,7 +36,7 @@ export class Ownership {
 
   /** Makes sure that the object, if it is there, is this node's. @throws MoonportError `moved` when another one's */
   async settle(object: ObjectIdentity): Promise<void> {
-    this.#admission.assertKnown(object);
+    this.#admission.assertKnownToOperators(object);
     await this.#objects.exists(object);
   }
 

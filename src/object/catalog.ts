@@ -132,7 +132,10 @@ export class Catalog {
     return this.#system.get(className);
   }
 
-  /** @throws MoonportError `app_not_found`, `class_not_found`, or the class's own `class_invalid` */
+  /**
+   * Of Moonport's own app too: for what the node itself does, and its operators.
+   * @throws MoonportError `app_not_found`, `class_not_found`, or the class's own `class_invalid`
+   */
   classOf(app: string, className: string): LuaClass {
     if (app === SYSTEM_APP) {
       const system = this.#system.get(className);
@@ -143,6 +146,15 @@ export class Catalog {
     if (lua !== undefined) return lua;
     throwFault(found, "class", className);
     throw notFound("class_not_found", "class", className, found.classes.keys());
+  }
+
+  /**
+   * For whoever comes from outside: there, Moonport's own app is none.
+   * @throws MoonportError as {@link classOf}
+   */
+  usersClassOf(app: string, className: string): LuaClass {
+    if (app === SYSTEM_APP) throw noSuchApp(app);
+    return this.classOf(app, className);
   }
 
   /** @throws MoonportError `app_not_found`, `unit_not_found`, or the unit's own `unit_invalid` */
@@ -246,6 +258,12 @@ export class Catalog {
     checkUnitName(source.name);
     return this.#engine.loadUnit(source, names, modules);
   }
+}
+
+export function noSuchApp(app: string): MoonportError {
+  return MoonportError.of("app_not_found", `no app is called ${app}`, {
+    hint: "objects of Moonport's own take no calls",
+  });
 }
 
 function loadFile(

@@ -105,7 +105,7 @@ export class ObjectSource implements LiveSource {
   }
 
   #classOf({ app, className }: ObjectIdentity): LuaClass {
-    return this.#context.catalog.classOf(app, className);
+    return this.#context.catalog.usersClassOf(app, className);
   }
 
   #readingClass(object: ObjectIdentity, method: string): LuaClass {
