@@ -75,8 +75,8 @@ export type Delivery =
 export interface Sink {
   deliver(delivery: Delivery): void;
   /**
-   * Asked before each page of a catch-up: resolves when there is room again; undefined when there is room now. Live events
-   * do not wait: a sink that cannot take one says so by {@link isFull}.
+   * Asked before each event of a catch-up and each snapshot, which is then told in the same tick: resolves when there may be
+   * room again; undefined when there is room now. Live events do not wait: a sink that cannot take one says so by {@link isFull}.
    */
   room(): Promise<void> | undefined;
   /** Asked before each live event: a full sink's subscription ends with reason `slow`. */

@@ -88,10 +88,9 @@ export class EventSubscription implements Subscription, Follower {
     if (this.#state.kind !== "preparing") return;
     const { end, destroyedAt } = this.#state;
     this.#state = { kind: "catching_up", destroyedAt };
-    for (const delivery of this.#greeting) this.#tell(delivery);
-    this.#greeting = [];
-    if (end !== undefined) this.end(end.reason, end.error);
-    else void this.#catchUp();
+    if (end === undefined) return void this.#catchUp();
+    this.#tellGreeting();
+    this.end(end.reason, end.error);
   }
 
   follow(delivery: EventDelivery): void {
@@ -144,6 +143,7 @@ export class EventSubscription implements Subscription, Follower {
 
   async #catchUp(): Promise<void> {
     try {
+      await this.#greet();
       let page = this.#firstPage;
       this.#firstPage = undefined;
       for (;;) {
@@ -157,13 +157,26 @@ export class EventSubscription implements Subscription, Follower {
     }
   }
 
+  /** A snapshot may be as large as any value: it waits for the sink, like a page. */
+  async #greet(): Promise<void> {
+    while (this.#state.kind === "catching_up") {
+      const room = this.#greeting.some(({ kind }) => kind === "snapshot") ? this.#parts.sink.room() : undefined;
+      if (room === undefined) return this.#tellGreeting();
+      await this.#waitFor(room);
+    }
+  }
+
+  #tellGreeting(): void {
+    for (const delivery of this.#greeting) this.#tell(delivery);
+    this.#greeting = [];
+  }
+
   async #passPage(page: EventPage): Promise<void> {
     if (!this.#isCatchingUp()) return;
     if (page.first > this.#cursor + 1) await this.#passGap(page.first);
     for (const delivery of page.events) {
       if (delivery.event.number <= this.#cursor) continue;
-      if (!(await this.#hasRoom())) return;
-      this.#pass(delivery);
+      if (!(await this.#withRoom(() => this.#pass(delivery)))) return;
     }
   }
 
@@ -177,9 +190,10 @@ export class EventSubscription implements Subscription, Follower {
     if (request.snapshotAfterGap === undefined || !this.#isCatchingUp()) return;
     const { value, number } = await source.evaluate(request.object, request.snapshotAfterGap, request.caller);
     this.#parts.topic.saw(number);
-    if (!(await this.#hasRoom())) return;
-    this.#tell({ kind: "snapshot", value, number });
-    this.#cursor = Math.max(this.#cursor, number);
+    await this.#withRoom(() => {
+      this.#tell({ kind: "snapshot", value, number });
+      this.#cursor = Math.max(this.#cursor, number);
+    });
   }
 
   /** What landed since the page was read, then live; stays behind where more landed than is kept. */
@@ -188,8 +202,7 @@ export class EventSubscription implements Subscription, Follower {
     while (this.#isCatchingUp() && this.#cursor < (topic.last ?? 0)) {
       const next = topic.recentAfter(this.#cursor);
       if (next === undefined) return;
-      if (!(await this.#hasRoom())) return;
-      this.#pass(next);
+      if (!(await this.#withRoom(() => this.#pass(next)))) return;
     }
     // In the tick of the comparison: the next landing finds it live.
     if (!this.#isCatchingUp()) return;
@@ -197,17 +210,27 @@ export class EventSubscription implements Subscription, Follower {
     this.#release();
   }
 
-  /** Waits for the sink. False when the subscription is over, by then or with the event just delivered. */
-  async #hasRoom(): Promise<boolean> {
+  /**
+   * Waits for the sink, and tells it in the tick in which it had room: others that share its buffer wait for the same room.
+   * False when the subscription is over, by then or with the event just delivered.
+   */
+  async #withRoom(tell: () => void): Promise<boolean> {
     while (this.#isCatchingUp()) {
       const room = this.#parts.sink.room();
-      if (room === undefined) return true;
-      // A sink may take for ever: the events it waits for stand in the object's table.
-      this.#release();
-      await room;
-      if (this.#isCatchingUp()) this.#hold();
+      if (room === undefined) {
+        tell();
+        return true;
+      }
+      await this.#waitFor(room);
     }
     return false;
+  }
+
+  /** A sink may take for ever: the events it waits for stand in the object's table. */
+  async #waitFor(room: Promise<void>): Promise<void> {
+    this.#release();
+    await room;
+    if (this.#state.kind === "catching_up") this.#hold();
   }
 
   /** Also ends what has come to the end of its object. */

@@ -148,14 +148,9 @@ export class Viewer implements Subscription {
 
   offer(delivery: ViewDelivery): void {
     if (!this.#hasBegun) return;
-    if (this.#waiting !== undefined) {
-      this.#waiting = delivery;
-      return;
-    }
-    const room = this.#sink.isFull() ? this.#sink.room() : undefined;
-    if (room === undefined) return this.#tell(delivery);
+    const isWaiting = this.#waiting !== undefined;
     this.#waiting = delivery;
-    void room.then(() => this.#tellWaiting());
+    if (!isWaiting) this.#tellWaiting();
   }
 
   end(reason: EndReason): void {
@@ -163,10 +158,14 @@ export class Viewer implements Subscription {
     this.close();
   }
 
+  /** The newest, once there is room. Others that share the sink's buffer may have been told first: it is asked again. */
   #tellWaiting(): void {
     const newest = this.#waiting;
+    if (newest === undefined) return;
+    const room = this.#sink.isFull() ? this.#sink.room() : undefined;
+    if (room !== undefined) return void room.then(() => this.#tellWaiting());
     this.#waiting = undefined;
-    if (newest !== undefined) this.#tell(newest);
+    this.#tell(newest);
   }
 
   #tell(delivery: Delivery): void {

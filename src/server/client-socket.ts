@@ -341,7 +341,7 @@ export class ClientSocket {
       for (const { method } of readings) mayRead(who, object, method);
     };
     const right = new LastingRight(principal, check, readings.length > 0);
-    this.#watch(frame.id, right, (sink) =>
+    this.#subscriptions.begin(frame.id, right, from.kind === "snapshot", (sink) =>
       this.#context.live.subscribe(
         {
           object,
@@ -360,11 +360,8 @@ export class ClientSocket {
     const { caller, principal } = this.#opened();
     const right = new LastingRight(principal, (who) => mayRead(who, object, frame.method), true);
     const reading: ReadingCall = { method: frame.method, args: frame.args ?? [] };
-    this.#watch(frame.id, right, (sink) => this.#context.live.view({ object, reading, caller }, sink));
-  }
-
-  #watch(id: number, right: LastingRight, subscribe: (sink: Sink) => Promise<Subscription>): void {
-    this.#subscriptions.begin(id, right, subscribe);
+    const view = (sink: Sink): Promise<Subscription> => this.#context.live.view({ object, reading, caller }, sink);
+    this.#subscriptions.begin(frame.id, right, false, view);
   }
 
   #opened(): Extract<Phase, { readonly kind: "open" }> {

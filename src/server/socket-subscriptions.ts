@@ -2,7 +2,8 @@
  * The subscriptions and live views of one WebSocket: what the hub delivers, as frames.
  *
  * An event is encoded once for each codec, however many subscribers it has; a subscription adds its number. A socket whose
- * buffer is full takes no more live events: its subscriptions end, and the socket with them.
+ * buffer is full takes no more live events: its subscriptions end, and the socket with them. A snapshot waits for room
+ * instead. Snapshots are asked for only while they are likely to fit, so that few of them wait in memory.
  */
 import type { Principal } from "../auth/contract.js";
 import type { LastingRight } from "../auth/lasting-right.js";
@@ -11,6 +12,7 @@ import type { Delivery, EndReason, LiveEvent, Sink, Subscription } from "../real
 import type { FrameCodec } from "../wire/codec.js";
 import type { ServerFrame } from "../wire/frames.js";
 import { problemOf } from "../wire/problem.js";
+import { deferred } from "../world/deferred.js";
 import type { SocketWriter } from "./socket-writer.js";
 
 export interface SocketSubscriptionsOptions {
@@ -23,12 +25,25 @@ export interface SocketSubscriptionsOptions {
   slow(): void;
 }
 
+/** Until one is known, a snapshot is taken for this part of the buffer. */
+const SNAPSHOT_GUESS = 1 / 16;
+/** Of the largest of the last snapshots, what is kept of it as the guess for the next, each time. */
+const SNAPSHOT_GUESS_DECAY = 0.9;
+
 export class SocketSubscriptions {
   readonly #options: SocketSubscriptionsOptions;
   readonly #all = new Map<number, SocketSubscription>();
+  /** For their snapshots, in the order they came. */
+  readonly #waiting = new Set<SocketSubscription>();
+  /** Snapshots that were asked for and are not told yet. */
+  #snapshots = 0;
+  #snapshotBytesGuess: number;
+  /** Whether {@link #beginWaiting} will be called back when something was taken. */
+  #isLooking = false;
 
   constructor(options: SocketSubscriptionsOptions) {
     this.#options = options;
+    this.#snapshotBytesGuess = options.bufferBytesMax * SNAPSHOT_GUESS;
   }
 
   get size(): number {
@@ -41,21 +56,24 @@ export class SocketSubscriptions {
 
   /**
    * @param right what it rests on
+   * @param hasSnapshot whether it begins with one
    * @throws MoonportError `socket_full`
    */
-  begin(id: number, right: LastingRight, subscribe: (sink: Sink) => Promise<Subscription>): void {
+  begin(id: number, right: LastingRight, hasSnapshot: boolean, subscribe: (sink: Sink) => Promise<Subscription>): void {
     const { subscriptionsMax } = this.#options;
     if (this.#all.size >= subscriptionsMax) {
       throw MoonportError.of("socket_full", `the socket has ${subscriptionsMax} subscriptions and views`, {
         hint: "unsubscribe from what is not looked at, or open another socket",
       });
     }
-    const subscription = new SocketSubscription(id, right, this.#options, () => this.#all.delete(id));
+    const subscription: SocketSubscription = new SocketSubscription(id, right, this.#options, subscribe, () => {
+      this.#all.delete(id);
+      this.#waiting.delete(subscription);
+    });
     this.#all.set(id, subscription);
-    subscribe(subscription).then(
-      (handle) => subscription.stands(handle),
-      (error: unknown) => subscription.refused(asMoonportError(error)),
-    );
+    if (!hasSnapshot) return void subscription.begin();
+    this.#waiting.add(subscription);
+    this.#beginWaiting();
   }
 
   end(id: number): void {
@@ -78,27 +96,76 @@ export class SocketSubscriptions {
   closeAll(): void {
     for (const subscription of this.#all.values()) subscription.close();
   }
+
+  #beginWaiting(): void {
+    for (const subscription of this.#waiting) {
+      if (!this.#hasRoom()) break;
+      this.#waiting.delete(subscription);
+      void this.#beginSnapshot(subscription);
+    }
+    const { writer } = this.#options;
+    if (this.#waiting.size === 0 || this.#isLooking || writer.bufferedBytes === 0) return;
+    this.#isLooking = true;
+    writer.onTaken(() => {
+      this.#isLooking = false;
+      this.#beginWaiting();
+    });
+  }
+
+  async #beginSnapshot(subscription: SocketSubscription): Promise<void> {
+    this.#snapshots++;
+    const bytes = await subscription.begin();
+    this.#snapshots--;
+    this.#snapshotBytesGuess = Math.max(bytes, this.#snapshotBytesGuess * SNAPSHOT_GUESS_DECAY);
+    this.#beginWaiting();
+  }
+
+  #hasRoom(): boolean {
+    const { writer, bufferBytesMax } = this.#options;
+    return writer.bufferedBytes + this.#snapshots * this.#snapshotBytesGuess < bufferBytesMax;
+  }
 }
 
 class SocketSubscription implements Sink {
   readonly #id: number;
   readonly #right: LastingRight;
   readonly #options: SocketSubscriptionsOptions;
+  readonly #subscribe: (sink: Sink) => Promise<Subscription>;
   readonly #forget: () => void;
   /** Of an event's frame. */
   readonly #head: Uint8Array;
+  /** Bytes of its first frame; 0 where there will be none. */
+  readonly #begun = deferred<number>();
+  #hasBegun = false;
   #handle: Subscription | undefined;
   #isClosed = false;
 
-  constructor(id: number, right: LastingRight, options: SocketSubscriptionsOptions, forget: () => void) {
+  constructor(
+    id: number,
+    right: LastingRight,
+    options: SocketSubscriptionsOptions,
+    subscribe: (sink: Sink) => Promise<Subscription>,
+    forget: () => void,
+  ) {
     this.#id = id;
     this.#right = right;
     this.#options = options;
+    this.#subscribe = subscribe;
     this.#forget = forget;
     this.#head = options.codec.eventHead(id);
   }
 
-  stands(handle: Subscription): void {
+  /** Resolves with the bytes of its first frame, once that is told or never will be. */
+  begin(): Promise<number> {
+    if (this.#isClosed) return Promise.resolve(0);
+    this.#subscribe(this).then(
+      (handle) => this.#stands(handle),
+      (error: unknown) => this.refused(asMoonportError(error)),
+    );
+    return this.#begun.promise;
+  }
+
+  #stands(handle: Subscription): void {
     if (this.#isClosed) handle.close();
     else this.#handle = handle;
   }
@@ -112,6 +179,7 @@ class SocketSubscription implements Sink {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#begun.resolve(0);
     this.#forget();
     this.#handle?.close();
   }
@@ -126,7 +194,8 @@ class SocketSubscription implements Sink {
   }
 
   stop(refusal: MoonportError): void {
-    if (this.#handle === undefined) this.refused(refusal);
+    // Who was told nothing, a snapshot that waits least of all, would go on from where it never stood.
+    if (this.#handle === undefined || !this.#hasBegun) this.refused(refusal);
     else this.#endWith("stopping", this.#handle.after);
   }
 
@@ -155,6 +224,16 @@ class SocketSubscription implements Sink {
 
   deliver(delivery: Delivery): void {
     if (this.#isClosed) return;
+    if (this.#hasBegun) return this.#tell(delivery);
+    if (delivery.kind === "ended") return this.refused(endedUnbegun(delivery));
+    this.#hasBegun = true;
+    const { writer } = this.#options;
+    const before = writer.bufferedBytes;
+    this.#tell(delivery);
+    this.#begun.resolve(writer.bufferedBytes - before);
+  }
+
+  #tell(delivery: Delivery): void {
     const id = this.#id;
     switch (delivery.kind) {
       case "event":
@@ -184,4 +263,12 @@ class SocketSubscription implements Sink {
     }
     writer.send(this.#head, body);
   }
+}
+
+/** What ended before it began is asked for again as it was. */
+function endedUnbegun({ reason, error }: Extract<Delivery, { kind: "ended" }>): MoonportError {
+  if (error !== undefined) return asMoonportError(error);
+  return MoonportError.of("node_stopping", `the subscription ended before it began: ${reason}`, {
+    retryAfterMs: 1_000,
+  });
 }
