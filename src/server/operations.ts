@@ -145,6 +145,8 @@ async function operate(context: OperationsContext, route: Route, request: HttpRe
       );
     case "fork": {
       const { to, ...rest } = forkOf(tableIn(bodyValue(context.settings, request)));
+      // The route named what is copied; what is made is another object, and only the body names it.
+      request.principal.check({ right: "admin", ...targetOf({ ...route.object, key: to }) });
       return json(await node.fork(identity(route.object), rest, to));
     }
     case "export":
