@@ -100,7 +100,7 @@ export const ERROR_CODES = {
     409,
     "It could not be made sure that no object has applied migrations that the release does not declare.",
   ),
-  id_conflict: refuse(409, "The call id was used before with another method or other arguments."),
+  id_conflict: refuse(409, "The call id was used before with another method or other arguments, or by somebody else."),
   id_expired: refuse(409, "The call id is older than the node remembers; whether it ran is no longer known."),
 
   method_error: byClass(500, "The method threw a plain error, or hit a Lua runtime error."),

@@ -16,6 +16,16 @@ export interface Caller {
   readonly kind: CallerKind;
   readonly id?: string;
   readonly claims?: PlainObject;
+  /**
+   * Of a unit or an object that calls: the id of the client whose request it does that for, where a token names one. For
+   * Moonport alone: code does not see it.
+   */
+  readonly onBehalfOf?: string;
+}
+
+/** Whoever asks in the end, as his token names him; undefined where nobody is known, and for what nobody waits for. */
+export function principalOf({ kind, id, onBehalfOf }: Caller): string | undefined {
+  return kind === "client" ? id : onBehalfOf;
 }
 
 /** A row at a time; the engine calls `close` when Lua is done with it or the call ends. */

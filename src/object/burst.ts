@@ -8,7 +8,14 @@
  * A call that asks another object ends the burst: what came before it commits, and it goes on in a transaction of its own.
  */
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import type { AskRequest, LuaClass, LuaEntry, LuaInvocation, WaitAnswer } from "../lua/contract.js";
+import {
+  type AskRequest,
+  type LuaClass,
+  type LuaEntry,
+  type LuaInvocation,
+  principalOf,
+  type WaitAnswer,
+} from "../lua/contract.js";
 import type { StoredTimer } from "../store/timers.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { faultPoint } from "../world/fault-point.js";
@@ -453,7 +460,7 @@ export class Burst {
     // A run of a timer is over when its row says so.
     if (work.callId === undefined || work.access === "read" || work.timer !== undefined) return undefined;
     try {
-      const known = this.#open.recordedReply(work.callId, work.method, work.args);
+      const known = this.#open.recordedReply(work.callId, work.method, work.args, principalOf(work.caller));
       return known && { kind: "read", work, value: known.value, seq: known.seq };
     } catch (error) {
       return { kind: "failed", work, error: asMoonportError(error) };
@@ -480,8 +487,11 @@ export class Burst {
     const seq = this.#open.committedSeq + this.#seqs + 1;
     const { callIds } = this.#open.tables;
     const { callId: id, method, args, timer } = work;
+    const principal = principalOf(work.caller);
     const record =
-      id === undefined || timer !== undefined ? undefined : callIds.prepare({ id, method, args, reply: value, seq });
+      id === undefined || timer !== undefined
+        ? undefined
+        : callIds.prepare({ id, method, args, principal, reply: value, seq });
     this.#keepWrites(running);
     if (record !== undefined) callIds.add(record);
     this.#nextSeq();

@@ -322,17 +322,22 @@ export class OpenObject {
     callId: string,
     method: string,
     args: readonly PlainValue[],
+    principal: string | undefined,
   ): { value: PlainValue; seq: number } | undefined {
-    const found = this.tables.callIds.lookup(callId, method, args);
+    const found = this.tables.callIds.lookup(callId, method, args, principal);
     switch (found.kind) {
       case "unknown":
         return undefined;
       case "hit":
         return { value: found.reply, seq: found.seq };
       case "conflict":
-        throw MoonportError.of("id_conflict", `call id ${callId} was used for another method or other arguments`, {
-          hint: "make a fresh id for every call, and repeat one only with the same method and arguments",
-        });
+        throw MoonportError.of(
+          "id_conflict",
+          `call id ${callId} was used for another method or other arguments, or by somebody else`,
+          {
+            hint: "make a fresh id for every call, and repeat one only with the same method and arguments",
+          },
+        );
       case "expired":
         throw this.#idExpired(callId, found.throughMs);
     }

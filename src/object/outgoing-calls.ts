@@ -8,7 +8,7 @@
  */
 import { MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
-import type { AskRequest, ObjectCall, WaitRequest } from "../lua/contract.js";
+import { type AskRequest, type ObjectCall, principalOf, type WaitRequest } from "../lua/contract.js";
 import { uuidv7 } from "../world/world.js";
 import type { InnerCall } from "./inner-call.js";
 import { InnerCallIds } from "./inner-call-ids.js";
@@ -63,12 +63,13 @@ export class OutgoingCalls {
 
   make({ className, key, method, args }: ObjectCall): InnerCall {
     const object = identityOf(this.#self.app, className, key);
+    const principal = principalOf(this.#work.caller);
     this.#ids ??= new InnerCallIds(this.#work.callId ?? uuidv7(this.#context.world), `object ${this.#self.id}`);
     return {
       object,
       method,
       args,
-      caller: { kind: "object", id: this.#self.id },
+      caller: { kind: "object", id: this.#self.id, ...(principal !== undefined && { onBehalfOf: principal }) },
       callId: this.#ids.next(object.id, method),
       expiresMs: this.#work.expiresMs,
       chain: this.#chain(),

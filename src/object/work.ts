@@ -1,9 +1,9 @@
 /** What may stand in an object's mailbox, and what comes of it. */
 import { MoonportError } from "../errors.js";
-import type { Caller } from "../lua/contract.js";
+import { type Caller, principalOf } from "../lua/contract.js";
 import type { CallWaiter } from "../node-api.js";
 import type { FleetView } from "../shipping/fleet-view.js";
-import { argumentsToMatch } from "../store/call-arguments.js";
+import { argumentsToMatch, isMatch } from "../store/call-arguments.js";
 import type { StoredTimer, TimerState } from "../store/timers.js";
 import type { PlainValue } from "../values.js";
 import { deferred } from "../world/deferred.js";
@@ -152,13 +152,17 @@ export interface Reply {
 /** Work that somebody waits for. */
 type AnsweredWork = Exclude<Work, RowWork | ReplaceWork>;
 
-/** Whether `repeat` is the call that runs, asked for once more: under the same id, of the same method, with the same arguments. */
+/**
+ * Whether `repeat` is the call that runs, asked for once more: under the same id, of the same method, with the same arguments, by
+ * the same principal where that is known.
+ */
 export function isRepeatOf(running: CallWork, repeat: CallWork): boolean {
   if (repeat.callId === undefined || repeat.callId !== running.callId || running.access !== "write") return false;
   // A timer's run has an id that others might have made; units settle what they asked for themselves.
   if (running.timer !== undefined || running.deferred !== undefined || repeat.deferred !== undefined) return false;
   if (running.method !== repeat.method) return false;
-  return Buffer.from(argumentsToMatch(running.args)).equals(argumentsToMatch(repeat.args));
+  const kept = argumentsToMatch(running.args, principalOf(running.caller));
+  return isMatch(kept, repeat.args, principalOf(repeat.caller));
 }
 
 /** Repeats of calls that run, by the call. */

@@ -24,7 +24,7 @@
 import { assert } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainValue } from "../values.js";
-import { argumentsToMatch } from "./call-arguments.js";
+import { argumentsToMatch, isMatch } from "./call-arguments.js";
 import { type CallId, type CallRecord, encodeRecords, readCallId, readHeads, recordBytes } from "./call-records.js";
 import { earlierRecords } from "./earlier-call-ids.js";
 import type { KernelTables } from "./kernel-tables.js";
@@ -37,7 +37,7 @@ export type CallIdLimits = Pick<Settings, "CALL_ID_RETENTION_MS" | "CALL_ID_ROWS
 
 export type CallLookup =
   | { readonly kind: "hit"; readonly reply: PlainValue; readonly seq: number }
-  /** The id belongs to another method or other arguments. */
+  /** The id belongs to another method, other arguments or somebody else. */
   | { readonly kind: "conflict" }
   /** Its record may have been deleted, as that of any id of this time or before. */
   | { readonly kind: "expired"; readonly throughMs: number }
@@ -47,6 +47,8 @@ export interface RecordedCall {
   readonly id: string;
   readonly method: string;
   readonly args: readonly PlainValue[];
+  /** Whoever asked in the end, if that is known. */
+  readonly principal?: string | undefined;
   readonly reply: PlainValue;
   readonly seq: number;
 }
@@ -119,7 +121,7 @@ export class CallIds {
   }
 
   /** In a transaction, outside of any savepoint. */
-  lookup(id: string, method: string, args: readonly PlainValue[]): CallLookup {
+  lookup(id: string, method: string, args: readonly PlainValue[], principal?: string): CallLookup {
     const callId = this.#read(id);
     if (callId.timeMs > this.#know().newestMs) return UNKNOWN;
     const found = this.#find(callId);
@@ -128,8 +130,7 @@ export class CallIds {
       const isExpired = callId.timeMs > 0 && callId.timeMs <= throughMs;
       return isExpired ? { kind: "expired", throughMs } : UNKNOWN;
     }
-    const isSame = found.method === method && Buffer.from(argumentsToMatch(args)).equals(found.args);
-    if (!isSame) return { kind: "conflict" };
+    if (found.method !== method || !isMatch(found.args, args, principal)) return { kind: "conflict" };
     return { kind: "hit", reply: found.reply.length === 0 ? null : decodeValue(found.reply), seq: found.seq };
   }
 
@@ -141,7 +142,7 @@ export class CallIds {
     if (this.#limits.CALL_ID_ROWS_MAX === 0) return undefined;
     const { method, seq } = call;
     const reply = call.reply === null ? EMPTY : encodeValue(call.reply, this.#limits.VALUE_BYTES_MAX, "the reply");
-    return { id: this.#read(call.id), method, args: argumentsToMatch(call.args), seq, reply };
+    return { id: this.#read(call.id), method, args: argumentsToMatch(call.args, call.principal), seq, reply };
   }
 
   /** After the call's savepoint was released, if it had one. */

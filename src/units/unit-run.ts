@@ -7,7 +7,15 @@
  */
 import { asMoonportError, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
-import type { Caller, FetchCall, LuaUnit, ObjectCall, WaitAnswer, WaitRequest } from "../lua/contract.js";
+import {
+  type Caller,
+  type FetchCall,
+  type LuaUnit,
+  type ObjectCall,
+  principalOf,
+  type WaitAnswer,
+  type WaitRequest,
+} from "../lua/contract.js";
 import type { UnitRequest, UnitResponse } from "../node-api.js";
 import { InnerCallIds } from "../object/inner-call-ids.js";
 import type { PlainObject, PlainValue } from "../values.js";
@@ -48,7 +56,13 @@ export class UnitRun {
     this.#id = `${request.app}/${request.unit}`;
     this.#callId = callId;
     const { claims } = request.caller;
-    this.#caller = { kind: "unit", id: request.unit, ...(claims !== undefined && { claims }) };
+    const principal = principalOf(request.caller);
+    this.#caller = {
+      kind: "unit",
+      id: request.unit,
+      ...(claims !== undefined && { claims }),
+      ...(principal !== undefined && { onBehalfOf: principal }),
+    };
     this.#ids = new InnerCallIds(callId, `unit ${this.#id}`);
     this.#deadlineMs = context.world.clock.monotonicMs() + (request.timeoutMs ?? context.settings.CALL_TIMEOUT_MS);
   }

@@ -241,6 +241,34 @@ describe("call ids", () => {
   });
 });
 
+describe("records are their caller's", () => {
+  const principal = fc.constantFrom(undefined, "ada", "bob", "");
+  const args = fc.constantFrom<PlainValue[]>(
+    [],
+    [1],
+    ["ada", []],
+    [["ada"]],
+    ["a long text that is hashed in any case"],
+  );
+
+  test("a call is matched by whom it was recorded of, and of nobody by everybody", () => {
+    fc.assert(
+      fc.property(principal, args, principal, args, (by, said, asks, again) => {
+        const file = new ObjectFile();
+        file.database.begin();
+        const call = { id: "order-1", method: "bid", args: said, principal: by, reply: "told", seq: 1 };
+        const record = file.tables.callIds.prepare(call);
+        if (record !== undefined) file.tables.callIds.add(record);
+        file.tables.callIds.write(1);
+        file.database.commit();
+        file.reopen();
+        const isSame = JSON.stringify(said) === JSON.stringify(again) && (by === undefined || by === asks);
+        expect(file.tables.callIds.lookup("order-1", "bid", again, asks).kind).toBe(isSame ? "hit" : "conflict");
+      }),
+    );
+  });
+});
+
 describe("records of the table of before", () => {
   const DEFINITION = `CREATE TABLE _mp_call (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, method TEXT NOT NULL,
     args BLOB NOT NULL, reply BLOB NOT NULL, seq INTEGER NOT NULL, at_ms INTEGER NOT NULL)`;
