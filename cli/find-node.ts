@@ -3,7 +3,7 @@
  * folder itself, opened for the length of the command.
  */
 import { HttpNodeClient } from "../src/client/http-node-client.js";
-import { MoonportError } from "../src/errors.js";
+import { isOwn, MoonportError } from "../src/errors.js";
 import type { NodeApi } from "../src/node-api.js";
 import { readNodeFile } from "../src/node-file.js";
 import { silentLogger } from "../src/world/logger.js";
@@ -48,7 +48,7 @@ export async function withNode<T>(
     try {
       return await withOwnNode(context, command, use);
     } catch (error) {
-      url = codeOf(error) === "folder_locked" ? await nextUrl(context) : undefined;
+      url = isOwn(error, "folder_locked") ? await nextUrl(context) : undefined;
       if (url === undefined) throw error;
     }
   }
@@ -56,7 +56,7 @@ export async function withNode<T>(
     try {
       return await withClient(context, url, use);
     } catch (error) {
-      const mayRepeat = isRepeatable && codeOf(error) === "node_unreachable" && lost < NODES_LOST_MAX;
+      const mayRepeat = isRepeatable && isOwn(error, "node_unreachable") && lost < NODES_LOST_MAX;
       const next = mayRepeat ? await nextUrl(context) : undefined;
       if (next === undefined) throw error;
       url = next;
@@ -85,10 +85,6 @@ async function nextUrl(context: Context): Promise<string | undefined> {
     await sleep(world, LOOK_MS);
   }
   return undefined;
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof MoonportError ? error.code : undefined;
 }
 
 /**

@@ -5,7 +5,7 @@
  * `{"error": {...}}`. Without it an error is talk. Text that objects or classes made is printed without control characters,
  * so that no stored value can drive a terminal.
  */
-import { asMoonportError, type MoonportError } from "../src/errors.js";
+import { asMoonportError, isOwn, type MoonportError } from "../src/errors.js";
 import type { PlainValue } from "../src/values.js";
 import { problemOf } from "../src/wire/problem.js";
 import { toWire } from "../src/wire/wire-json.js";
@@ -63,6 +63,6 @@ function errorText(error: MoonportError): string {
   }
   if (error.hint !== undefined) lines.push(`  hint: ${error.hint}`);
   if (error.retryable && error.callId !== undefined) lines.push(`  to ask again: --id ${error.callId}`);
-  if (error.code === "internal" && error.stack !== undefined) lines.push(error.stack);
+  if (isOwn(error, "internal") && error.stack !== undefined) lines.push(error.stack);
   return lines.join("\n");
 }

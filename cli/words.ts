@@ -1,5 +1,5 @@
 /** Words of a command line as what they name: an object, an argument. */
-import { MoonportError } from "../src/errors.js";
+import { isOwn, MoonportError } from "../src/errors.js";
 import { identityOf, type ObjectIdentity } from "../src/identity.js";
 import type { PointInTime } from "../src/node-api.js";
 import { SETTINGS } from "../src/settings/settings.js";
@@ -29,7 +29,7 @@ export function argumentOf(word: string): PlainValue {
     if (typeof value === "number" && !isExact(word, value)) throw inexact(word);
     return value;
   } catch (error) {
-    if (error instanceof MoonportError && error.code === "bad_json") return word;
+    if (isOwn(error, "bad_json")) return word;
     throw error;
   }
 }

@@ -291,6 +291,14 @@ export function asMoonportError(thrown: unknown): MoonportError {
   return MoonportError.of("internal", message, { cause: thrown });
 }
 
+/**
+ * Whether it is Moonport's own error with one of these codes. Class code may throw an error with any of them, which says
+ * nothing of the object's place, the call's id or the node: whoever decides by a code has to ask whose it is.
+ */
+export function isOwn(thrown: unknown, ...codes: readonly ErrorCode[]): boolean {
+  return thrown instanceof MoonportError && thrown.source === "moonport" && codes.includes(thrown.code as ErrorCode);
+}
+
 /** Asserts what only a programming mistake can break; a failed one is `internal` and never caught for control flow. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw MoonportError.of("internal", `assertion failed: ${message}`);

@@ -1,5 +1,5 @@
 /** Who has a data folder that is taken: so that a second process can be told which one to stop or call. */
-import { MoonportError } from "./errors.js";
+import { isOwn, MoonportError } from "./errors.js";
 import { type NodeFile, readNodeFile } from "./node-file.js";
 import type { Folder } from "./world/folder.js";
 import { sleep, type World } from "./world/world.js";
@@ -12,7 +12,7 @@ const HOLDER_LOOK_MS = 100;
 
 /** The error; one that says that the folder is taken says by whom. */
 export async function namingHolder(error: unknown, world: World): Promise<unknown> {
-  const isLocked = error instanceof MoonportError && error.code === "folder_locked";
+  const isLocked = error instanceof MoonportError && isOwn(error, "folder_locked");
   return isLocked ? lockedError(error, world.folder, await lockHolder(world)) : error;
 }
 

@@ -5,7 +5,7 @@
  * what it refuses for that reason is `forbidden`, as it is the token that lacks something and not the request.
  */
 import type { SendRequest } from "../delay/contract.js";
-import { asMoonportError, MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import type { Caller } from "../lua/contract.js";
 import type { CallReply, CallRequest, NodeApi } from "../node-api.js";
 import type { Access, Principal, Right } from "./contract.js";
@@ -67,7 +67,7 @@ export async function callAs(
   try {
     return await node.call({ ...wanted, mustRead: true });
   } catch (error) {
-    if (asMoonportError(error).code !== "not_a_reading_method") throw error;
+    if (!isOwn(error, "not_a_reading_method")) throw error;
     throw MoonportError.of("forbidden", `${object.id} ${method} writes, and the token may only read`, {
       object: object.id,
       cause: error,

@@ -6,7 +6,7 @@
  * that its condition can never hold again; the old version that nobody knows yet, so the *same* write goes out again
  * until the version moves. Reporting a loss any earlier would let a late landing contradict it (O5).
  */
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import { faultPoint } from "../world/fault-point.js";
 import { sleep, type World } from "../world/world.js";
 import {
@@ -137,7 +137,7 @@ async function readBack(bucket: Bucket, write: ResolvableWrite): Promise<Resolve
   try {
     current = await bucket.get(write.key);
   } catch (error) {
-    if (error instanceof MoonportError && error.code === "bucket_failed") return undefined;
+    if (isOwn(error, "bucket_failed")) return undefined;
     throw error;
   }
   const before = "absent" in write.condition ? undefined : write.condition.version;

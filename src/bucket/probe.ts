@@ -4,7 +4,7 @@
  * A store that ignores conditions, or lets two creators win, works for weeks and then loses writes; so each promise that
  * the rest stands on is tried once, on keys of its own, and a bucket that breaks one is refused by name.
  */
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import { uuidv7, type World } from "../world/world.js";
 import type { Bucket, Version, WriteCondition, WriteOutcome } from "./bucket.js";
 import type { ProbeCheck } from "./probe-check.js";
@@ -141,7 +141,7 @@ class Probe {
       return await action();
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      if (error instanceof MoonportError && error.code === "bucket_failed") throw this.#refused(check, error);
+      if (error instanceof MoonportError && isOwn(error, "bucket_failed")) throw this.#refused(check, error);
       throw MoonportError.of("bucket_unusable", `${this.#bucket.name} failed the probe at ${check}: ${message}`, {
         hint:
           error instanceof BrokenPromise
@@ -172,9 +172,7 @@ class Probe {
 
 /** What a store in good order may answer under load. */
 function isPassing(failure: unknown): boolean {
-  return (
-    failure instanceof MoonportError && failure.code === "bucket_failed" && failure.details?.needsOperator !== true
-  );
+  return failure instanceof MoonportError && isOwn(failure, "bucket_failed") && failure.details?.needsOperator !== true;
 }
 
 class BrokenPromise extends Error {}

@@ -4,7 +4,7 @@
  * Writes that arrive together commit together. Several processes may use one file, and take turns where it is said to be
  * shared. A write that landed survives a crash of the machine; reads see every landed write and wait for none that is under way.
  */
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import { RealFolder } from "../world/real-folder.js";
 import type { Timer, World } from "../world/world.js";
@@ -201,7 +201,7 @@ function asStored({ key, bytes, condition }: BucketWrite): StoreWrite {
 
 /** Parts that were staged, or failed to be, are seen by nobody: whatever went wrong, nothing happened. */
 function notPublished(error: unknown): unknown {
-  if (!(error instanceof MoonportError) || error.code !== "bucket_failed") return error;
+  if (!(error instanceof MoonportError) || !isOwn(error, "bucket_failed")) return error;
   return bucketError("refused", error.message, {
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     ...(error.details === undefined ? {} : { details: error.details }),

@@ -12,7 +12,7 @@
  *
  * Bounded: so many are with the node at a time, the others wait in the order they came; one beyond `callsMax` is refused.
  */
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import type { Consistency, ServingNode } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
@@ -243,11 +243,11 @@ export class Calls {
   }
 
   /** Gives a call that was refused for its id, and never ran, a fresh one. */
-  #renewed(call: PendingCall, { code, source, details }: MoonportError): boolean {
+  #renewed(call: PendingCall, error: MoonportError): boolean {
     // A method that asked another object may pass on what that one said of an id of its own making.
-    const isRefused = code === "id_expired" && source === "moonport" && details?.callId === call.callId;
+    const isRefused = isOwn(error, "id_expired") && error.details?.callId === call.callId;
     if (!isRefused || call.sends > 1 || call.input.callId !== undefined) return false;
-    if (!this.#ids.catchUp(details.freshFromMs)) return false;
+    if (!this.#ids.catchUp(error.details?.freshFromMs)) return false;
     call.callId = this.#ids.next();
     call.sends = 0;
     return true;
@@ -258,7 +258,7 @@ export class Calls {
     this.#leave(call);
     call.failures += 1;
     call.lastError = error;
-    if (error.code === "outcome_unknown") call.mayHaveRun = true;
+    if (isOwn(error, "outcome_unknown")) call.mayHaveRun = true;
     const fraction = this.#platform.random.fraction();
     const asked = (error.retryAfterMs ?? 0) * (1 + fraction / 2);
     const delayMs = Math.max(asked, backoffMs(call.failures, RETRY_FIRST_MS, RETRY_MAX_MS, fraction));

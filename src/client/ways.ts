@@ -8,7 +8,7 @@
  * Bounded in objects that are remembered and in sockets. A socket is opened when a reply names its node, and not again for a
  * growing while after it failed; one that nothing was sent over for some time gives its place to another.
  */
-import type { MoonportError } from "../errors.js";
+import { type ErrorCode, isOwn, type MoonportError } from "../errors.js";
 import type { ServingNode } from "../node-api.js";
 import { RecentMap } from "../recent-map.js";
 import { backoffMs } from "../world/backoff.js";
@@ -17,6 +17,17 @@ import { Lane, type Wire } from "./lane.js";
 import type { Link, LinkListener } from "./link.js";
 import type { ClientOptions } from "./options.js";
 import type { ClientPlatform } from "./platform.js";
+
+/** Answers after which the object is no longer believed to be where it was asked for. */
+const NO_PLACE: readonly ErrorCode[] = [
+  "moved",
+  "outcome_unknown",
+  "node_stopping",
+  "node_full",
+  "node_unreachable",
+  "node_fenced",
+  "node_replaced",
+];
 
 /** What becomes of it, as the calls hear it. */
 export type WayListener<Call> = (lane: Lane<Call>) => Pick<LinkListener, "up" | "frame" | "down">;
@@ -84,8 +95,8 @@ export class Ways<Call> {
   }
 
   /** What the node on this lane said makes it no place to ask for the object. */
-  refused(object: string, { code }: MoonportError): void {
-    if (code === "moved" || code === "outcome_unknown" || code.startsWith("node_")) this.#places.delete(object);
+  refused(object: string, error: MoonportError): void {
+    if (isOwn(error, ...NO_PLACE)) this.#places.delete(object);
   }
 
   stop(): void {

@@ -10,7 +10,7 @@
  */
 
 import type { RowDebts } from "../directory/row-debts.js";
-import { asMoonportError, assert } from "../errors.js";
+import { asMoonportError, assert, type ErrorCode, isOwn } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations, ObligingWrites, OwedMark } from "../object/obligations.js";
@@ -71,7 +71,7 @@ const REGISTERED_MAX = 100_000;
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 5_000;
 /** The object is another node's, or will be: this one gives its objects away. */
-const ELSEWHERE = new Set(["moved", "node_stopping"]);
+const ELSEWHERE: readonly ErrorCode[] = ["moved", "node_stopping"];
 
 export class OwedKeeper implements Obligations, RowDebts {
   readonly #parts: OwedKeeperParts;
@@ -300,8 +300,8 @@ export class OwedKeeper implements Obligations, RowDebts {
           const error = asMoonportError(thrown);
           if (this.#isStopped) return;
           // The session is over, and what it owed is others' to see to.
-          if (error.code === "node_fenced") return;
-          if (ELSEWHERE.has(error.code)) {
+          if (isOwn(error, "node_fenced")) return;
+          if (isOwn(error, ...ELSEWHERE)) {
             await this.#handOn(owed);
             continue;
           }

@@ -2,7 +2,7 @@
  * Gives commands to their shards, wherever those live. What comes for one shard while another write of it is under way rides
  * the next one. Large argument lists go into the bucket before.
  */
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, type ErrorCode, isOwn, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { backoffMs } from "../world/backoff.js";
@@ -36,7 +36,7 @@ interface Waiting {
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 1_000;
 /** It may have been written, or not: entries can be written twice. */
-const AGAIN = new Set(["outcome_unknown", "not_durable_yet"]);
+const AGAIN: readonly ErrorCode[] = ["outcome_unknown", "not_durable_yet"];
 
 export class Scheduler {
   readonly #parts: SchedulerParts;
@@ -133,7 +133,7 @@ export class Scheduler {
       } catch (thrown) {
         const error = asMoonportError(thrown);
         const isTooLate = this.#stopped.signal.aborted || world.clock.monotonicMs() > untilMs;
-        if (isTooLate || !AGAIN.has(error.code)) throw error;
+        if (isTooLate || !isOwn(error, ...AGAIN)) throw error;
         await this.pause(failures);
       }
     }

@@ -9,7 +9,7 @@
  *   the shard's tables.
  * - A shard without due work costs nothing: its next due time is a number here, and its file may close.
  */
-import { asMoonportError, type MoonportError } from "../errors.js";
+import { asMoonportError, type ErrorCode, isOwn, type MoonportError } from "../errors.js";
 import { identityOf, objectOfId } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import { afterFailure, type TrySettings } from "../object/try-outcome.js";
@@ -59,7 +59,7 @@ export interface ShardDriverParts {
 }
 
 /** Codes that say that the shard is served elsewhere, or that nothing is served here any more. */
-const OVER = new Set(["moved", "node_fenced", "node_stopping"]);
+const OVER: readonly ErrorCode[] = ["moved", "node_fenced", "node_stopping"];
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 5_000;
 /** So long after one look at the tables the next one comes: what falls due in between is found together. */
@@ -391,7 +391,7 @@ export class ShardDriver {
 
   /** Whether the shard is still this node's as far as an error tells. */
   #goesOn(error: MoonportError): boolean {
-    if (!OVER.has(error.code)) {
+    if (!isOwn(error, ...OVER)) {
       this.#parts.world.log.warn({ shard: this.shard, code: error.code }, `a delay shard fails: ${error.message}`);
       return this.#state !== "over";
     }

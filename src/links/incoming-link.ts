@@ -2,7 +2,7 @@
  * The link on which another node asks this one: each request is given to its handler and answered once, unless the link ends
  * before. Answers go out in the order in which they become known.
  */
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import { Presence } from "../world/presence.js";
 import { sleep } from "../world/world.js";
 import type { Channel, PeerName, RequestHandler, StreamHandler } from "./contract.js";
@@ -166,7 +166,7 @@ export class IncomingLink implements FrameListener {
 
   /** A fault of ours may quote anything in its message: the log keeps it. */
   #tellable(name: string, thrown: unknown): MoonportError {
-    if (thrown instanceof MoonportError && (thrown.code !== "internal" || thrown.source === "class")) return thrown;
+    if (thrown instanceof MoonportError && !isOwn(thrown, "internal")) return thrown;
     const { world, self } = this.#context;
     const { node } = self();
     world.log.error({ ...this.peer, name, error: thrown }, "what another node asked failed");

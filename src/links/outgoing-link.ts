@@ -6,7 +6,7 @@
  * Everything asked is answered once: by the other side, by its time being up, or by the end of the link. What never left
  * fails with `node_unreachable` (or `link_refused`), what did fails with `link_broken`, for it may have been heeded.
  */
-import { asMoonportError, type ErrorCode, MoonportError } from "../errors.js";
+import { asMoonportError, type ErrorCode, isOwn, MoonportError } from "../errors.js";
 import { backoffMs } from "../world/backoff.js";
 import type { Watch } from "../world/deadlines.js";
 import type { Asker, Channel, ChannelEvents, PeerAddress } from "./contract.js";
@@ -183,7 +183,7 @@ export class OutgoingLink {
   }
 
   #failed(error: MoonportError): void {
-    if (error.code === "link_refused" && error.message !== this.#refusal) {
+    if (isOwn(error, "link_refused") && error.message !== this.#refusal) {
       this.#refusal = error.message;
       this.#context.world.log.warn({ ...this.#to }, `a link was refused: ${error.message}`);
     }

@@ -4,7 +4,7 @@
  * Whatever happens, the engine is as usable afterwards as before: a thread that died or was given up is dropped, cursors
  * are closed, the meter is handed back.
  */
-import { asMoonportError, assert, type MoonportError } from "../errors.js";
+import { asMoonportError, assert, isOwn, type MoonportError } from "../errors.js";
 import type { PlainValue } from "../values.js";
 import type { LogFields } from "../world/logger.js";
 import { ROW_ENTRY, type RunningRecord } from "../world/watchdog/running-record.js";
@@ -101,7 +101,7 @@ export class Invocation implements LuaInvocation, RunningCall {
     } catch (thrown) {
       if (meter.killed !== null) return this.#killed();
       const error = asMoonportError(thrown);
-      if (error.code === "internal") runtime.log.error({ err: thrown }, "a fault inside the Lua engine");
+      if (isOwn(error, "internal")) runtime.log.error({ err: thrown }, "a fault inside the Lua engine");
       return this.#failed(error);
     } finally {
       budget.leave();

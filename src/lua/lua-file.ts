@@ -5,7 +5,7 @@
  * from it are frozen, and a function that assigns to a variable of the file is refused here.
  */
 import { createHash } from "node:crypto";
-import { asMoonportError, type ErrorOptionsBag, MoonportError } from "../errors.js";
+import { asMoonportError, type ErrorOptionsBag, isOwn, MoonportError } from "../errors.js";
 import { nearest } from "../nearest.js";
 import type { Budget } from "./budget.js";
 import type { ClassSource, ModuleSource, TestSource, UnitSource } from "./contract.js";
@@ -46,7 +46,7 @@ export function fileInvalid(
 /** Anything thrown while loading, as the error of the file. */
 export function asFileInvalid(source: LuaSource, thrown: unknown): MoonportError {
   const error = asMoonportError(thrown);
-  const isOurs = error.code === "class_invalid" || error.code === "unit_invalid";
+  const isOurs = isOwn(error, "class_invalid", "unit_invalid");
   return isOurs ? error : fileInvalid(source, undefined, error.message, { cause: error });
 }
 

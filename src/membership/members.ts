@@ -6,7 +6,7 @@
  * node's name by now: that is for an operator to settle.
  */
 import { type Bucket, bucketError } from "../bucket/bucket.js";
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, isOwn, MoonportError } from "../errors.js";
 import type { ServedApp } from "../release/contract.js";
 import type { Settings } from "../settings/settings.js";
 import type { Logger } from "../world/logger.js";
@@ -245,7 +245,7 @@ export class Members implements Membership {
         this.#rejoined(enrolled);
       } catch (thrown) {
         const error = asMoonportError(thrown);
-        if (error.code === "node_replaced") return this.#replaced(error);
+        if (isOwn(error, "node_replaced")) return this.#replaced(error);
         if (failures === 0)
           this.#options.log.warn({ ...this.#named(), error: error.message }, "this node has no session yet");
       }
@@ -400,7 +400,7 @@ function readerOptions({ world, bucket, settings }: MembersOptions): RecordReade
 }
 
 function unread(cause: MoonportError): MoonportError {
-  if (cause.code !== "bucket_failed") return cause;
+  if (!isOwn(cause, "bucket_failed")) return cause;
   return bucketError("refused", `the nodes' records cannot be read: ${cause.message}`, { cause });
 }
 

@@ -9,7 +9,7 @@
  */
 import { type ResolvableWrite, type ResolvedWrite, tryWrite } from "../bucket/ambiguous-write.js";
 import type { Bucket, Version } from "../bucket/bucket.js";
-import { asMoonportError } from "../errors.js";
+import { isOwn } from "../errors.js";
 import type { Timer, World } from "../world/world.js";
 import type { NodeRecord } from "./contract.js";
 import { decodeRecord, encodeRecord, stored } from "./node-record.js";
@@ -181,7 +181,7 @@ export class OwnSession {
 
   /** The timer tries again. Any other error is a record that is none, or a fault of ours. */
   #failed(renewal: Renewal, error: unknown): void {
-    if (this.#renewal !== renewal || asMoonportError(error).code === "bucket_failed") return;
+    if (this.#renewal !== renewal || isOwn(error, "bucket_failed")) return;
     this.#end("record");
   }
 }

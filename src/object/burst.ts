@@ -7,7 +7,7 @@
  *
  * A call that asks another object ends the burst: what came before it commits, and it goes on in a transaction of its own.
  */
-import { asMoonportError, assert, MoonportError } from "../errors.js";
+import { asMoonportError, assert, isOwn, MoonportError } from "../errors.js";
 import {
   type AskRequest,
   type LuaClass,
@@ -678,7 +678,7 @@ function timerOf(work: Outcome["work"] | undefined): RunningTimer | undefined {
 
 /** A full or broken disk is everybody's to know: trying again at once will not help. */
 function isStorageFault(error: MoonportError): boolean {
-  return error.code.startsWith("storage_") || error.code === "object_full";
+  return isOwn(error, "storage_full", "storage_readonly", "storage_failed", "storage_behind", "object_full");
 }
 
 function undone(object: string, cause: MoonportError): MoonportError {

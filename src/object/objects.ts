@@ -5,7 +5,7 @@
  * forgetting; the claim stays with the session. A key that was never written answers reading methods from an empty
  * database, without claim or file.
  */
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import { hasContent, type Manifest, ownershipOf } from "../shipping/manifest.js";
@@ -414,7 +414,7 @@ export class Objects {
 }
 
 function isOfBucket(error: unknown): boolean {
-  return error instanceof MoonportError && error.code === "bucket_failed";
+  return isOwn(error, "bucket_failed");
 }
 
 /** Field by field, so that every call has the same shape: a spread of the input cost a twentieth of a hot write. */

@@ -8,7 +8,7 @@
  * - A residency in doubt (failed commit, doomed transaction, lost ownership) is broken: nothing more is served from that
  *   file, calls that waited get a retryable error, the next call activates the object afresh.
  */
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { StoredMessage } from "../store/outbox.js";
@@ -355,7 +355,7 @@ export class ResidentObject implements FileHolder {
     try {
       open = await this.#opened();
     } catch (error) {
-      if (error instanceof MoonportError && error.code === "object_corrupt") return undefined;
+      if (isOwn(error, "object_corrupt")) return undefined;
       throw error;
     }
     await open.shipper.drain();

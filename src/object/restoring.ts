@@ -5,7 +5,7 @@
  * an object's place runs alone, in that object's turn (O1); it lands as one flight under a new epoch, so that it happens whole
  * or not at all, and what it replaces becomes the past like any other.
  */
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { ExportedDatabase, HistoryEra, ObjectHistory, PointInTime, Restoration, Restored } from "../node-api.js";
 import type { AssembledState, StateLimit } from "../shipping/assemble-state.js";
@@ -90,7 +90,7 @@ export class Restoring {
         return { seq: before.seq + 1, eventLast: before.eventLast, timers, as: { kind: "fork" } };
       }).catch((error: unknown) => {
         // It lives on another node; to whoever asks for a fork, `moved` would say that the first one does.
-        throw error instanceof MoonportError && error.code === "moved" ? exists(target) : error;
+        throw isOwn(error, "moved") ? exists(target) : error;
       }),
     );
   }

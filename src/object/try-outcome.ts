@@ -8,7 +8,7 @@
  *   receiver that has forgotten ids of that time refuses it; then an operator has to say whether it is to run.
  * - A call id gets old: after a try that certainly did nothing the next may have a fresh one.
  */
-import type { MoonportError } from "../errors.js";
+import { type ErrorCode, isOwn, type MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import { backoffMs } from "../world/backoff.js";
 
@@ -45,9 +45,9 @@ export type TrySettings = Pick<
 >;
 
 /** The method may have run. */
-const DOUBTFUL = new Set(["outcome_unknown", "not_durable_yet", "link_broken", "internal"]);
+const DOUBTFUL: readonly ErrorCode[] = ["outcome_unknown", "not_durable_yet", "link_broken", "internal"];
 /** A release that is being put right: no doing of the method. */
-const OF_THE_RELEASE = new Set([
+const OF_THE_RELEASE: readonly ErrorCode[] = [
   "app_not_found",
   "class_not_found",
   "method_not_found",
@@ -55,7 +55,7 @@ const OF_THE_RELEASE = new Set([
   "migration_failed",
   "migration_mismatch",
   "hook_failed",
-]);
+];
 
 /** @param fraction in [0, 1) */
 export function afterFailure(
@@ -66,11 +66,9 @@ export function afterFailure(
   fraction: number,
 ): Exclude<TryOutcome, { kind: "done" }> {
   const told = { code: error.code, message: error.message };
-  if (error.code === "id_expired") {
-    if (run.doubtful) return { kind: "dead", doubtful: true, error: told };
-    return { kind: "again", untilMs: nowMs, counts: false, doubtful: false, renew: true, error: told };
-  }
-  const counts = isOfMethod(error);
+  const isExpired = isOwn(error, "id_expired");
+  if (isExpired && run.doubtful) return { kind: "dead", doubtful: true, error: told };
+  const counts = !isExpired && isOfMethod(error);
   // That it ran and threw says that the receiver had no record of an earlier try; a try that did not get there says nothing.
   const doubtful = isDoubtful(error) || (run.doubtful && !counts);
   const attempts = run.attempts + (counts ? 1 : 0);
@@ -78,18 +76,19 @@ export function afterFailure(
   if (attempts >= settings.DELAY_ATTEMPTS_MAX || isOver) return { kind: "dead", doubtful, error: told };
   const { DELAY_BACKOFF_MS, DELAY_BACKOFF_MAX_MS } = settings;
   const pauseMs = backoffMs(run.tries + 1, DELAY_BACKOFF_MS, DELAY_BACKOFF_MAX_MS, fraction);
-  const renew = !doubtful && nowMs - run.callIdMs > settings.CALL_ID_RETENTION_MS / 2;
+  // Its pause as well: where the receiver's clock is ahead, it may refuse the next id too.
+  const renew = isExpired || (!doubtful && nowMs - run.callIdMs > settings.CALL_ID_RETENTION_MS / 2);
   return { kind: "again", untilMs: nowMs + Math.ceil(pauseMs), counts, doubtful, renew, error: told };
 }
 
 export function isDoubtful(error: MoonportError): boolean {
-  return error.source === "moonport" && DOUBTFUL.has(error.code);
+  return isOwn(error, ...DOUBTFUL);
 }
 
 /** Whether it failed by the method's own doing: trying again at once would end alike. */
 export function isOfMethod(error: MoonportError): boolean {
   if (error.source === "class") return true;
-  if (error.retryable || OF_THE_RELEASE.has(error.code)) return false;
+  if (error.retryable || isOwn(error, ...OF_THE_RELEASE)) return false;
   const { group } = error.entry;
   return group === "class" || group === "refuse";
 }

@@ -7,7 +7,7 @@
  * (it answers `release_behind`).
  */
 import type { Bucket } from "../bucket/bucket.js";
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { assembleState } from "../shipping/assemble-state.js";
@@ -124,7 +124,7 @@ async function appliedBy(parts: MigratedParts, object: ObjectIdentity, path: str
       await assembleState({ bucket, folder: world.folder, keys, manifest }, path);
       return appliedIn(world, settings, path);
     } catch (cause) {
-      if (reading < READINGS_MAX && cause instanceof MoonportError && cause.code === "object_corrupt") continue;
+      if (reading < READINGS_MAX && isOwn(cause, "object_corrupt")) continue;
       throw MoonportError.of("objects_unread", `${object.id} cannot be read: ${(cause as Error).message}`, {
         cause,
         object: object.id,

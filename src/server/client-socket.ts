@@ -9,7 +9,7 @@ import type { WebSocket } from "ws";
 import type { Authenticator, Principal } from "../auth/contract.js";
 import { LastingRight, renewed } from "../auth/lasting-right.js";
 import { callerOf, checkAny, checkMethod, type Target } from "../auth/principal-calls.js";
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, isOwn, MoonportError } from "../errors.js";
 import { checkAppName, checkClassName, DEFAULT_APP, type ObjectIdentity } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { NodeApi } from "../node-api.js";
@@ -208,7 +208,7 @@ export class ClientSocket {
       this.#read(data, isBinary);
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      if (error.code === "internal") this.#context.world.log.error({ error }, "a frame hit a fault");
+      if (isOwn(error, "internal")) this.#context.world.log.error({ error }, "a frame hit a fault");
       const hint = error.hint === undefined ? "" : ` (${error.hint})`;
       this.close("bad_frame", error.message + hint);
     }
@@ -387,7 +387,7 @@ export class ClientSocket {
   }
 
   #refuse(id: number, error: MoonportError): void {
-    if (error.code === "internal") {
+    if (isOwn(error, "internal")) {
       const { object, callId } = error;
       this.#context.world.log.error({ error: error.cause ?? error, object, callId }, "a call hit a fault");
     }
@@ -454,7 +454,7 @@ function targetOf({ app, className, key }: ObjectIdentity, method: string): Targ
 
 /** A socket asks for a reading method only where its token allows no other. */
 function readersOnly(error: MoonportError): MoonportError {
-  if (error.code !== "not_a_reading_method" || error.source !== "moonport") return error;
+  if (!isOwn(error, "not_a_reading_method")) return error;
   return MoonportError.of("forbidden", "the token allows reading methods only").with(error as { object?: string });
 }
 

@@ -10,7 +10,7 @@ import type { Duplex } from "node:stream";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Authenticator, Principal } from "../auth/contract.js";
 import { openAuthenticator } from "../auth/open-auth.js";
-import { asMoonportError, assert, MoonportError } from "../errors.js";
+import { asMoonportError, assert, isOwn, MoonportError } from "../errors.js";
 import type { NodeApi } from "../node-api.js";
 import type { Settings } from "../settings/settings.js";
 import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "../wire/problem.js";
@@ -305,19 +305,19 @@ export class HttpDoor {
 
   #fail(reply: FastifyReply, thrown: unknown): void {
     const error = doorError(thrown, this.#options.settings, reply.request.url);
-    if (error.code === "internal") {
+    if (isOwn(error, "internal")) {
       const { object, callId } = error;
       this.#options.world.log.error({ error: error.cause ?? error, object, callId }, "a request hit a fault");
     }
     const retryAfter = retryAfterSeconds(error);
     if (retryAfter !== undefined) reply.header("retry-after", String(retryAfter));
     // Only our own code's details may become a header: a class may throw any.
-    const allowed = error.code === "method_not_allowed" ? error.details?.allow : undefined;
+    const allowed = isOwn(error, "method_not_allowed") ? error.details?.allow : undefined;
     if (Array.isArray(allowed)) reply.header("allow", allowed.join(", "));
-    if (error.code === "not_a_reading_method") reply.header("allow", "POST");
-    if (error.code === "unauthenticated") reply.header("www-authenticate", challenge(reply.request.headers));
+    if (isOwn(error, "not_a_reading_method")) reply.header("allow", "POST");
+    if (isOwn(error, "unauthenticated")) reply.header("www-authenticate", challenge(reply.request.headers));
     // What is left of a body that nobody wants is not worth reading.
-    if (error.code === "node_full" || error.code === "too_large") reply.header("connection", "close");
+    if (isOwn(error, "node_full", "too_large")) reply.header("connection", "close");
     reply
       .code(error.entry.status)
       .headers({ ...STANDING_HEADERS, "content-type": PROBLEM_TYPE })

@@ -6,7 +6,7 @@
  * One node of a fleet walks at a time: whoever is the first to write in the bucket that it begins.
  */
 import type { Bucket, BucketObject } from "../bucket/bucket.js";
-import { asMoonportError } from "../errors.js";
+import { asMoonportError, isOwn } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { sleep, type Timer, type World } from "../world/world.js";
@@ -120,7 +120,7 @@ export class PastWalk {
       await this.#sweep(object);
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      if (error.code === "bucket_failed" || this.#isStopped) throw error;
+      if (isOwn(error, "bucket_failed") || this.#isStopped) throw error;
       this.#parts.world.log.warn({ object: object.id, error: error.message }, "its past could not be looked through");
     }
   }

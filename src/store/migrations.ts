@@ -6,7 +6,7 @@
  * afterwards, and the object is refused.
  */
 import { createHash } from "node:crypto";
-import { MoonportError } from "../errors.js";
+import { type ErrorCode, isOwn, MoonportError } from "../errors.js";
 import type { Meta } from "./meta.js";
 import type { ObjectDatabase } from "./object-database.js";
 
@@ -16,7 +16,7 @@ export interface ClassMigrations {
 }
 
 /** Faults of the migration itself; the disk's and the file's keep their own codes. */
-const THEIR_FAULT = new Set(["sql_error", "sql_refused", "too_large"]);
+const THEIR_FAULT: readonly ErrorCode[] = ["sql_error", "sql_refused", "too_large"];
 
 /**
  * How many of the class's migrations the object lacks; 0 means it may be served as it stands.
@@ -64,7 +64,7 @@ function applyOne(database: ObjectDatabase, of: ClassMigrations, index: number, 
   try {
     database.migrate(text);
   } catch (cause) {
-    if (!(cause instanceof MoonportError) || !THEIR_FAULT.has(cause.code)) throw cause;
+    if (!(cause instanceof MoonportError) || !isOwn(cause, ...THEIR_FAULT)) throw cause;
     throw MoonportError.of("migration_failed", `${nameOf(of, index)} failed: ${cause.message}`, {
       cause,
       details: { migration: index + 1 },

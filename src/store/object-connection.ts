@@ -8,7 +8,7 @@
  * bucket, so no fsync of this file is ever what makes a write durable. The owner alone checkpoints (S2).
  */
 import type { Database } from "better-sqlite3";
-import { asMoonportError, assert, MoonportError } from "../errors.js";
+import { asMoonportError, assert, type ErrorCode, isOwn, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { Folder } from "../world/folder.js";
 import { KernelStatement } from "./kernel-statement.js";
@@ -51,7 +51,13 @@ const SPARE_PAGES = 256;
 /** Enough that a disk which just refused a page refuses it too. */
 const PROBE_BYTES = 64 * 1_024;
 /** After one of these no later statement of the transaction may be trusted, whether SQLite ended it or not. */
-const DOOMING_CODES = new Set(["storage_full", "object_full", "storage_readonly", "storage_failed", "object_corrupt"]);
+const DOOMING_CODES: readonly ErrorCode[] = [
+  "storage_full",
+  "object_full",
+  "storage_readonly",
+  "storage_failed",
+  "object_corrupt",
+];
 
 export abstract class ObjectConnection {
   readonly path: string;
@@ -346,7 +352,7 @@ export abstract class ObjectConnection {
     if (sqliteCode(thrown) === "SQLITE_FULL" && !this.#diskIsFull()) {
       error = hasUsedUpIds(this.connection) ? idsUsedUp(thrown) : objectFull(thrown);
     }
-    if (this.#state.kind === "open" && DOOMING_CODES.has(error.code)) this.#doom(error);
+    if (this.#state.kind === "open" && isOwn(error, ...DOOMING_CODES)) this.#doom(error);
     return error;
   }
 

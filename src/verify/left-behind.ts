@@ -3,7 +3,7 @@
  * What was left behind since its oldest past manifest stood is kept for the past.
  */
 import type { BucketReader } from "../bucket/bucket.js";
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import { type ObjectKeys, parseBodyKey } from "../shipping/layout.js";
 import { decodeManifest, type Manifest } from "../shipping/manifest.js";
 import { pastIn } from "../shipping/retention.js";
@@ -59,7 +59,7 @@ async function oldestOf(bucket: BucketReader, keys: ObjectKeys, standing: Manife
       if (found !== undefined) return decodeManifest(standing.object, found.bytes);
     } catch (error) {
       if (!(error instanceof MoonportError)) throw error;
-      if (error.code === "bucket_failed") return undefined;
+      if (isOwn(error, "bucket_failed")) return undefined;
     }
   }
   return standing;
@@ -74,7 +74,7 @@ async function sizeOf(bucket: BucketReader, key: string): Promise<number | "gone
     for await (const part of parts) bytes += part.length;
     return bytes;
   } catch (error) {
-    if (error instanceof MoonportError && error.code === "bucket_failed") return "unknown";
+    if (isOwn(error, "bucket_failed")) return "unknown";
     throw error;
   }
 }

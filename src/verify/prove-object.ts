@@ -7,7 +7,7 @@
  * read; else the history moved under the reading, and is read again. Nothing is written but the file, which is removed.
  */
 import type { BucketObject, BucketReader } from "../bucket/bucket.js";
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import type { ObjectKeys } from "../shipping/layout.js";
@@ -112,7 +112,7 @@ class Fault extends Error {
 
   /** The bucket answered, and what it holds is wrong; a bucket whose own file is damaged says so with its answer. */
   get isDamage(): boolean {
-    return this.cause.code === "object_corrupt" || this.cause.details?.storage === "corrupt";
+    return isOwn(this.cause, "object_corrupt") || this.cause.details?.storage === "corrupt";
   }
 }
 
@@ -291,9 +291,9 @@ function proof(found: Proof | Gone): ReadingOutcome {
 /** Nothing for what says nothing of the bucket: the disk that takes the file is full, say. */
 function faultOf(key: string, thrown: unknown): Fault | undefined {
   if (!(thrown instanceof MoonportError)) return undefined;
-  return isRefusal(thrown) || thrown.code === "object_corrupt" ? new Fault(key, thrown) : undefined;
+  return isRefusal(thrown) || isOwn(thrown, "object_corrupt") ? new Fault(key, thrown) : undefined;
 }
 
 function isRefusal(error: unknown): boolean {
-  return error instanceof MoonportError && error.code === "bucket_failed";
+  return isOwn(error, "bucket_failed");
 }

@@ -151,6 +151,9 @@ describe("each route asks for its right", () => {
     open.node.answer = () => Promise.reject(MoonportError.of("not_a_reading_method", "say writes"));
     const reply = await ask(open.port, "POST", call, "[]", as("reader"));
     expect([reply.status, reply.json.code]).toEqual([403, "forbidden"]);
+    open.node.answer = () => Promise.reject(MoonportError.byClass("not_a_reading_method", "read it yourself"));
+    const thrown = await ask(open.port, "POST", call, "[]", as("reader"));
+    expect([thrown.status, thrown.json.code]).toEqual([422, "not_a_reading_method"]);
   });
 
   it("what is open to everybody needs no token, and a wrong one does not help", async () => {

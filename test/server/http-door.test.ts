@@ -285,6 +285,17 @@ describe("errors over HTTP", () => {
     expect(reply.headers.allow).toBeUndefined();
   });
 
+  it("are like any other of a class when it threw a code of ours", async () => {
+    for (const code of codes) {
+      const details = { allow: ["GET\r\nX-Forged: 1"] };
+      open.node.answer = () => Promise.reject(MoonportError.byClass(code, "it may not", { details }));
+      const { status, json, headers } = await ask(open.port, "POST", call, "[]");
+      expect([json.code, json.source, status]).toEqual([code, "class", CLASS_ERROR.status]);
+      expect(headers).not.toHaveProperty("allow");
+      expect(headers).not.toHaveProperty("www-authenticate");
+    }
+  });
+
   it("say in whole seconds when to come again", async () => {
     const full = MoonportError.of("mailbox_full", "128 calls wait", { retryAfterMs: 1_200 });
     open.node.answer = () => Promise.reject(full);
