@@ -2,6 +2,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
+import { ERROR_CODES } from "../src/errors.js";
 
 const LAYERS: readonly (readonly string[])[] = [
   ["errors", "nearest", "version"],
@@ -114,4 +115,17 @@ it("has no cycles among files", () => {
     done.add(file);
   };
   for (const file of files) visit(file, []);
+});
+
+it("who decides by a code of Moonport's asks whose error it is: a class may throw any", () => {
+  const codes = Object.keys(ERROR_CODES).join("|");
+  const byCode = new RegExp(`\\bcode [!=]== "(${codes})"|\\.code\\.startsWith|\\.has\\((\\w+\\.)?code\\)`);
+  const wrong = files
+    // What a storage service says, and what the tables note of a try that is in doubt, which no error of a class leaves behind.
+    .filter((file) => !file.startsWith("bucket/s3/") && file !== "delay/shard-tables")
+    .flatMap((file) => {
+      const lines = fs.readFileSync(`src/${file}.ts`, "utf8").split("\n");
+      return lines.filter((line) => byCode.test(line)).map((line) => `src/${file}.ts: ${line.trim()}`);
+    });
+  expect(wrong).toEqual([]);
 });

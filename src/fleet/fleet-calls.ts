@@ -4,7 +4,7 @@
  * A call to an object of this node's own costs what it costs on a node that is alone, and no promise more but the one that would
  * have it go elsewhere when the object has.
  */
-import { asMoonportError, type MoonportError } from "../errors.js";
+import { asMoonportError, isOwn, type MoonportError } from "../errors.js";
 import type { Asker } from "../links/contract.js";
 import type { MoonportNode } from "../node.js";
 import type { CallReply, CallRequest } from "../node-api.js";
@@ -56,7 +56,7 @@ export class FleetCalls {
       return { result: { kind: "returned", value }, settled };
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      if (error.code === "outcome_unknown") return { result: { kind: "failed", error }, settled: rejected(error) };
+      if (isOwn(error, "outcome_unknown")) return { result: { kind: "failed", error }, settled: rejected(error) };
       return { result: { kind: "failed", error }, settled };
     }
   }

@@ -8,7 +8,7 @@ import type { Bucket } from "../bucket/bucket.js";
 import type { Member, ReplicaSet } from "../cluster/ownership.js";
 import { quorumFor } from "../cluster/quorum.js";
 import { Ring } from "../cluster/ring.js";
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { EntryRange, HeldEntries, JournalPort } from "../journal/contract.js";
 import { Journal } from "../journal/journal.js";
@@ -455,7 +455,7 @@ export class FleetMember implements JoinedFleet {
 }
 
 function isOfLink(error: unknown): boolean {
-  return error instanceof MoonportError && (error.code === "node_unreachable" || error.code === "link_broken");
+  return isOwn(error, "node_unreachable", "link_broken");
 }
 
 /** J6: what the object's record names by now. */

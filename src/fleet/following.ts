@@ -6,7 +6,7 @@
  * and what landed meanwhile is read from it. An object without content has no owner that would say so when it changes: it is
  * found again whenever other nodes are there than before, and from time to time.
  */
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import { type FeedItem, type Feeds, landingOf } from "../realtime/feeds.js";
 import type { Watch, Watcher } from "../realtime/live-source.js";
@@ -188,7 +188,7 @@ export class Following implements Watch {
 
   async #failed(error: MoonportError): Promise<void> {
     const { world, places } = this.#parts;
-    const owner = error.code === "moved" ? error.details?.node : undefined;
+    const owner = isOwn(error, "moved") ? error.details?.node : undefined;
     this.#failures++;
     if (typeof owner === "string") {
       places.learn(this.#object, owner);

@@ -8,7 +8,7 @@
  * again. A peer of a release that knows no batches is asked one by one.
  */
 import type { PromiseAnswer, PromiseRequest } from "../cluster/journal-rules.js";
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, isOwn, MoonportError } from "../errors.js";
 import type { AskedPromise, JournalPort, Payload } from "../journal/contract.js";
 import { errorOf, problemOf } from "../wire/problem.js";
 import type { World } from "../world/world.js";
@@ -103,7 +103,7 @@ export class PromiseBatches {
       told = await this.#parts.send(batch.map(({ object, epoch, journal }) => [object, epoch, journal]));
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      if (error.code !== "bad_request") return batch.map(() => error);
+      if (!isOwn(error, "bad_request")) return batch.map(() => error);
       this.#knowsBatches = false;
       return this.#askApart(batch);
     }

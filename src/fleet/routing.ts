@@ -6,7 +6,7 @@
  * or its owner has died, whoever asks waits, and does not fail. What may have happened, and is not known to be safe to repeat, ends
  * as `outcome_unknown`.
  */
-import { asMoonportError, MoonportError } from "../errors.js";
+import { asMoonportError, type ErrorCode, isOwn, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import type { Asker } from "../links/contract.js";
 import type { CallReply } from "../node-api.js";
@@ -24,7 +24,7 @@ const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
 
 /** Nothing happened there. */
-const HARMLESS = new Set([
+const HARMLESS: readonly ErrorCode[] = [
   "moved",
   "node_unreachable",
   "node_fenced",
@@ -33,9 +33,9 @@ const HARMLESS = new Set([
   "replicas_missing",
   "link_refused",
   "link_full",
-]);
+];
 /** It may have happened. */
-const DOUBTFUL = new Set(["link_broken"]);
+const DOUBTFUL: readonly ErrorCode[] = ["link_broken"];
 
 export interface Ask<T> {
   readonly object: ObjectIdentity;
@@ -98,8 +98,9 @@ export class Routing {
         return await this.#once(ask);
       } catch (thrown) {
         const error = asMoonportError(thrown);
-        inDoubt ||= DOUBTFUL.has(error.code);
-        const isSafe = isHarmless(error) || (DOUBTFUL.has(error.code) && ask.isRepeatable);
+        const isDoubtful = isOwn(error, ...DOUBTFUL);
+        inDoubt ||= isDoubtful;
+        const isSafe = isHarmless(error) || (isDoubtful && ask.isRepeatable);
         const pauseMs = backoffMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, world.random.fraction());
         const isLate = fleet.isStopping || this.#nowMs() + pauseMs >= ask.expiresMs;
         if (!isSafe || isLate) throw told(error, ask, inDoubt);
@@ -232,8 +233,8 @@ export class Routing {
 }
 
 /** Whether it is certain that nothing happened. */
-export function isHarmless({ code }: MoonportError): boolean {
-  return HARMLESS.has(code);
+export function isHarmless(error: MoonportError): boolean {
+  return isOwn(error, ...HARMLESS);
 }
 
 export function believedOn(object: ObjectIdentity, node: string): MoonportError {
@@ -245,7 +246,7 @@ export function believedOn(object: ObjectIdentity, node: string): MoonportError 
 
 /** What a try came to says nothing of an earlier one that is in doubt, unless it tells what the call came to. */
 function told(error: MoonportError, { object }: Ask<unknown>, inDoubt: boolean): MoonportError {
-  if (!inDoubt || !(error.retryable || DOUBTFUL.has(error.code))) return error;
+  if (!inDoubt || !(error.retryable || isOwn(error, ...DOUBTFUL))) return error;
   return MoonportError.of("outcome_unknown", `the answer of the node that owns ${object.id} was lost`, {
     object: object.id,
     hint: "ask again with the same call id to learn what became of it",
@@ -254,6 +255,6 @@ function told(error: MoonportError, { object }: Ask<unknown>, inDoubt: boolean):
 }
 
 /** Where an object is that has moved; undefined where nobody says so. */
-function ownerNamedBy({ code, details }: MoonportError): string | undefined {
-  return code === "moved" && typeof details?.node === "string" ? details.node : undefined;
+function ownerNamedBy(error: MoonportError): string | undefined {
+  return isOwn(error, "moved") && typeof error.details?.node === "string" ? error.details.node : undefined;
 }

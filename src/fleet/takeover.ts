@@ -9,7 +9,7 @@
  * Many claims are under way together, each with decisions of its own, so that what they ask goes together: in a transaction of
  * the embedded bucket, in a sync of each journal, in a message to each peer.
  */
-import { asMoonportError } from "../errors.js";
+import { asMoonportError, isOwn } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { HeldTail, JournalPort } from "../journal/contract.js";
 import type { FleetCounters } from "../metrics/fleet-counters.js";
@@ -215,7 +215,7 @@ export class Takeover {
   #failed(object: ObjectIdentity, thrown: unknown): boolean {
     const error = asMoonportError(thrown);
     // Its owner lives, or another survivor was quicker.
-    if (error.code === "moved") return false;
+    if (isOwn(error, "moved")) return false;
     this.#parts.world.log.warn({ object: object.id, code: error.code }, `not taken over for now: ${error.message}`);
     return error.retryable;
   }
