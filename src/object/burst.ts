@@ -186,8 +186,9 @@ export class Burst {
   }
 
   /** The call that waited goes on, alone in its transaction. */
-  async goOn({ work, running }: WaitingCall, answer: WaitAnswer): Promise<BurstResult> {
+  async goOn({ work, running, request }: WaitingCall, answer: WaitAnswer): Promise<BurstResult> {
     const { database } = this.#open;
+    running.outgoing.took(request, answer);
     try {
       database.begin();
       this.#startMark = database.writeMark;
@@ -470,7 +471,7 @@ export class Burst {
   #conclude(work: CallWork, running: RunningCall, end: LuaEnd): Outcome {
     const { host, mark } = running;
     host.close();
-    if (end.kind === "failed") return this.#undo(work, running, asMoonportError(end.error));
+    if (end.kind === "failed") return this.#undo(work, running, running.outgoing.failure(asMoonportError(end.error)));
     try {
       if (work.timer !== undefined) this.#timerEnded(work.timer);
       const wrote = this.#open.database.wroteSince(mark) || host.destroys;

@@ -5,10 +5,12 @@
  * - A call leaves before the method's first write alone (`call_after_write`): no transaction is open across a wait, and no
  *   other object acts on what may still be rolled back.
  * - A call to an object that waits in the same chain would wait for ever: `call_cycle`, at once, with the path.
+ * - What others did for a method that then fails stays done. An error which says that nothing has happened, as that of a later
+ *   call may do, is not true of such a method: whoever repeats it, as the fleet itself does, would have it done twice.
  */
 import { MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
-import { type AskRequest, type ObjectCall, principalOf, type WaitRequest } from "../lua/contract.js";
+import { type AskRequest, type ObjectCall, principalOf, type WaitAnswer, type WaitRequest } from "../lua/contract.js";
 import { uuidv7 } from "../world/world.js";
 import type { InnerCall } from "./inner-call.js";
 import { InnerCallIds } from "./inner-call-ids.js";
@@ -21,6 +23,8 @@ export class OutgoingCalls {
   readonly #work: CallWork;
   readonly #hasWritten: () => boolean;
   #ids: InnerCallIds | undefined;
+  /** Whether another object may have done something for the method. */
+  #hasActed = false;
 
   /** @param hasWritten whether the method has, by now */
   constructor(
@@ -76,6 +80,31 @@ export class OutgoingCalls {
     };
   }
 
+  /** What a call came to, before the method goes on with it. */
+  took(request: AskRequest, answer: WaitAnswer): void {
+    if (request.kind !== "call") return;
+    this.#hasActed ||= answer.kind === "returned" || !saysNothingHappened(answer.error);
+  }
+
+  /** What a method that fails with `error` is told as. */
+  failure(error: MoonportError): MoonportError {
+    if (!this.#hasActed || !saysNothingHappened(error)) return error;
+    const { method, callId } = this.#work;
+    return MoonportError.of(
+      "outcome_unknown",
+      `${method} had other objects do something, and failed: ${error.message}`,
+      {
+        object: this.#self.id,
+        hint:
+          callId === undefined
+            ? "give such calls an id: repeated with the same one, they do not have done again what was done"
+            : "repeat the call with the same id: what was done is not done again",
+        details: { code: error.code, ...(callId !== undefined && { callId }) },
+        cause: error,
+      },
+    );
+  }
+
   #chain(): readonly string[] {
     return [...this.#work.chain, this.#self.id];
   }
@@ -89,6 +118,11 @@ export function isAsking(request: WaitRequest): request is AskRequest {
 export function textOfAsking(request: AskRequest): string {
   if (request.kind === "find") return `find "${request.className}"`;
   return `${request.className}("${request.key}"):${request.method}`;
+}
+
+/** Moonport's own word that whoever is told may simply ask again. */
+function saysNothingHappened({ source, code, retryable }: MoonportError): boolean {
+  return source === "moonport" && retryable && code !== "outcome_unknown";
 }
 
 function afterWrite(request: AskRequest): MoonportError {
