@@ -190,7 +190,7 @@ export class HttpDoor {
   #begin(request: FastifyRequest, reply: FastifyReply, connections: Connections): "admitted" | "answered" {
     const { headers, raw } = request;
     connections.check(raw.socket);
-    this.#origins.check(headers);
+    this.#origins.check(request.method, headers);
     const forPages = this.#origins.headers(headers);
     if (forPages !== undefined) reply.headers(forPages);
     const preflight = this.#origins.preflight(request.method, headers);
@@ -268,7 +268,7 @@ export class HttpDoor {
     try {
       if (this.#stopping) throw stopping();
       this.#connections?.check(request.socket);
-      this.#origins.check(request.headers);
+      this.#origins.check("GET", request.headers);
       const url = request.url ?? "/";
       const upgrade = this.#upgrades.find(({ path }) => path === url.split("?", 1)[0]);
       if (upgrade === undefined) throw routeNotFound(url);

@@ -6,6 +6,9 @@
  * the node by a loopback name, and one that a page sends must come from a page of this machine. With auth a page has no
  * token that its user did not give it; pages are refused all the same unless their origin is listed, so that nothing that is
  * open to everybody is open to every page. Listed origins get CORS headers, others never do.
+ *
+ * A browser says no Origin with what a page fetches as an image or a script, nor with what a link leads to. Of those requests
+ * `Sec-Fetch-Site` tells where they come from. Others take every GET for harmless; here one may run a unit, which may do anything.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import { MoonportError } from "../errors.js";
@@ -36,13 +39,39 @@ export class Origins {
   }
 
   /** @throws MoonportError `origin_refused` */
-  check({ host, origin }: IncomingHttpHeaders): void {
+  check(method: string, headers: IncomingHttpHeaders): void {
+    const { host, origin } = headers;
     // No browser leaves Host out; HTTP/1.0 tools do.
     if (this.#isOpen && host !== undefined && host !== this.#goodHost) this.#checkHost(host);
-    if (origin === undefined || this.#isListed(origin) || (this.#isOpen && isLoopback(hostName(origin)))) return;
+    const isAllowed = origin === undefined ? this.#maySayNoOrigin(method, headers) : this.#isAllowed(origin);
+    if (isAllowed) return;
     throw MoonportError.of("origin_refused", "pages of this origin may not reach this node", {
       hint: "--allow-origin lists the origins whose pages may",
     });
+  }
+
+  #isAllowed(origin: string): boolean {
+    return this.#isListed(origin) || (this.#isOpen && isLoopback(hostName(origin)));
+  }
+
+  #maySayNoOrigin(method: string, headers: IncomingHttpHeaders): boolean {
+    switch (headers["sec-fetch-site"]) {
+      case "cross-site":
+        return this.#listed.has("*") || this.#mayVisit(method, headers);
+      case "same-site":
+        // Of a loopback name, which Host is without auth, only pages of this machine are of the same site.
+        return this.#isOpen || this.#listed.has("*") || this.#mayVisit(method, headers);
+      default:
+        // The node's own pages, what its user typed, and what is no browser.
+        return true;
+    }
+  }
+
+  /** Whether somebody follows a link. With auth he comes without a token, like anybody; without, he may do everything. */
+  #mayVisit(method: string, headers: IncomingHttpHeaders): boolean {
+    const isSafe = method === "GET" || method === "HEAD";
+    const isPage = headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
+    return !this.#isOpen && isSafe && isPage;
   }
 
   #checkHost(host: string): void {
