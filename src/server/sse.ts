@@ -48,8 +48,10 @@ const RETRY_TEXT = "retry: 1000\n\n";
 
 export class EventStreams implements HttpHandler {
   readonly #context: EventStreamContext;
+  /** Those that are asked for and do not stand yet among them. */
   readonly #open = new Set<EventStream>();
   readonly #walk: RightsWalk;
+  #isStopping = false;
 
   constructor(context: EventStreamContext) {
     this.#context = context;
@@ -71,6 +73,7 @@ export class EventStreams implements HttpHandler {
   }
 
   stop(): void {
+    this.#isStopping = true;
     this.#walk.stop();
     for (const stream of this.#open) stream.end("stopping");
   }
@@ -82,9 +85,17 @@ export class EventStreams implements HttpHandler {
     const snapshot = line.query.get("snapshot");
     const right = new LastingRight(principal, (who) => checkRights(who, object, snapshot), snapshot !== null);
     const stream = new EventStream(this.#context, { asked, principal, right }, () => this.#open.delete(stream));
-    const subscription = await live.subscribe({ ...asked, caller: callerOf(principal) }, stream);
+    this.#open.add(stream);
+    const asking = live.subscribe({ ...asked, caller: callerOf(principal) }, stream);
+    asking.then(
+      (subscription) => stream.stands(subscription),
+      () => stream.refused(),
+    );
+    if (this.#isStopping) stream.end("stopping");
+    // A door that stops waits for no object: what has not come to stand by then ends at once.
+    await Promise.race([asking, stream.over]);
     if (request.caller.isGone()) {
-      subscription.close();
+      stream.close();
       throw MoonportError.of("caller_gone", "the caller went away before the subscription stood", {
         object: object.id,
       });
@@ -92,8 +103,7 @@ export class EventStreams implements HttpHandler {
     return {
       kind: "open",
       take: (response) => {
-        this.#open.add(stream);
-        stream.begin(response, subscription);
+        stream.begin(response);
         // Tokens may have changed since the request came.
         stream.renew();
       },
@@ -118,7 +128,9 @@ interface StreamParts {
 type Phase =
   /** The hub may tell it something before the response is its own. */
   | { readonly kind: "waiting"; readonly texts: (string | Uint8Array)[] }
-  | { readonly kind: "open"; readonly response: ServerResponse; readonly subscription: Subscription; timer: Timer }
+  /** It ended before that: the response will say so. */
+  | { readonly kind: "over"; readonly texts: readonly (string | Uint8Array)[] }
+  | { readonly kind: "open"; readonly response: ServerResponse; timer: Timer }
   | { readonly kind: "closed" };
 
 class EventStream implements Sink {
@@ -128,6 +140,8 @@ class EventStream implements Sink {
   readonly #sendsSnapshotAfterGap: boolean;
   readonly #forget: () => void;
   readonly #begun = deferred();
+  readonly #over = deferred();
+  #subscription: Subscription | undefined;
   #phase: Phase = { kind: "waiting", texts: [] };
   /** What to resume from, as the client knows it. */
   #after: number | undefined;
@@ -142,10 +156,26 @@ class EventStream implements Sink {
     this.#forget = forget;
   }
 
-  begin(response: ServerResponse, subscription: Subscription): void {
-    const texts = this.#phase.kind === "waiting" ? this.#phase.texts : [];
-    this.#phase = { kind: "open", response, subscription, timer: this.#keepAliveLater() };
-    response.once("close", () => this.#close());
+  /** Resolves when it ends before its response is its own. */
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  stands(subscription: Subscription): void {
+    if (this.#phase.kind === "waiting") this.#subscription = subscription;
+    else subscription.close();
+  }
+
+  /** It will never stand, and somebody else says why. */
+  refused(): void {
+    if (this.#phase.kind === "waiting") this.close();
+  }
+
+  begin(response: ServerResponse): void {
+    const isOver = this.#phase.kind === "over";
+    const texts = "texts" in this.#phase ? this.#phase.texts : [];
+    this.#phase = { kind: "open", response, timer: this.#keepAliveLater() };
+    response.once("close", () => this.close());
     response.writeHead(200, {
       "content-type": `${EVENT_STREAM_TYPE}; charset=utf-8`,
       // Who reads to the end of the stream has nothing more to say on it, and a door that stops must not wait for it.
@@ -156,12 +186,13 @@ class EventStream implements Sink {
     response.write(RETRY_TEXT);
     for (const text of texts) response.write(text);
     this.#begun.resolve();
-    if (response.destroyed) this.#close();
+    if (isOver) response.end();
+    if (isOver || response.destroyed) this.close();
   }
 
   /** Tokens have changed: it goes on if it would be let in as it was. */
   renew(): void {
-    if (this.#phase.kind === "closed") return;
+    if (this.#phase.kind === "over" || this.#phase.kind === "closed") return;
     const { principal, right } = this.#parts;
     try {
       right.renew(renewed(principal));
@@ -173,8 +204,14 @@ class EventStream implements Sink {
   end(reason: EndReason, after = this.#after, error?: Error): void {
     const end = { reason, after: after ?? null, ...(error && { error: problemOf(asMoonportError(error)) }) };
     this.#write(endedText(end, this.#owesSnapshot ? undefined : after));
-    if (this.#phase.kind === "open") this.#phase.response.end();
-    this.#close();
+    if (this.#phase.kind === "waiting") {
+      this.#phase = { kind: "over", texts: this.#phase.texts };
+      this.#subscription?.close();
+      return this.#over.resolve();
+    }
+    if (this.#phase.kind !== "open") return;
+    this.#phase.response.end();
+    this.close();
   }
 
   isFull(): boolean {
@@ -183,7 +220,7 @@ class EventStream implements Sink {
 
   room(): Promise<void> | undefined {
     if (this.#phase.kind === "waiting") return this.#begun.promise;
-    if (this.#phase.kind === "closed") return undefined;
+    if (this.#phase.kind !== "open") return undefined;
     const { response } = this.#phase;
     if (response.writableLength < this.#bufferBytesMax / 2) return undefined;
     return new Promise((resolve) => {
@@ -230,7 +267,7 @@ class EventStream implements Sink {
   #keepAlive(): void {
     if (this.#phase.kind !== "open") return;
     this.#phase.timer = this.#keepAliveLater();
-    this.#after = this.#phase.subscription.after;
+    this.#after = this.#subscription?.after;
     if (this.#phase.response.writableLength === 0)
       this.#write(keepAliveText(this.#owesSnapshot ? undefined : this.#after));
   }
@@ -240,13 +277,12 @@ class EventStream implements Sink {
     else if (this.#phase.kind === "open") this.#phase.response.write(text);
   }
 
-  #close(): void {
-    if (this.#phase.kind !== "open") return;
-    const { subscription, timer } = this.#phase;
+  close(): void {
+    if (this.#phase.kind === "closed") return;
+    if (this.#phase.kind === "open") this.#phase.timer.cancel();
     this.#phase = { kind: "closed" };
-    timer.cancel();
     this.#forget();
-    subscription.close();
+    this.#subscription?.close();
   }
 }
 

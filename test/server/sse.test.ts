@@ -1,12 +1,17 @@
 import net from "node:net";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { MemoryContents } from "../../src/bucket/memory-contents.js";
 import { MoonportError } from "../../src/errors.js";
 import { identityOf } from "../../src/identity.js";
+import type { Sink, Subscription } from "../../src/realtime/contract.js";
+import { EventStreams } from "../../src/server/sse.js";
+import { resolveSettings } from "../../src/settings/settings.js";
 import type { PlainValue } from "../../src/values.js";
+import { type Deferred, deferred } from "../../src/world/deferred.js";
 import { classes } from "../realtime/log-class.js";
 import { type ServedNode, StreamClient, serveNode } from "../support/event-streams.js";
-import { ask } from "./door.js";
+import { ask, openDoor, world } from "./door.js";
+import { eventually } from "./sockets.js";
 
 const PATH = "/v1/default/Log/a/-/events";
 const object = identityOf("default", "Log", "a");
@@ -225,5 +230,55 @@ describe("a stream that cannot begin", () => {
     expect(stream.response.statusCode).toBe(200);
     const refused = await ask(guarded.port, "GET", `${PATH}?snapshot=last`, undefined, { authorization: "Bearer t" });
     expect([refused.status, refused.json.code]).toEqual([403, "forbidden"]);
+  });
+});
+
+/** Streams whose subscriptions stand when the test says so. */
+async function openHeld() {
+  const asked: { sink: Sink; handle: Deferred<Subscription> }[] = [];
+  const live = {
+    subscribe: (_request: unknown, sink: Sink) => {
+      const handle = deferred<Subscription>();
+      asked.push({ sink, handle });
+      return handle.promise;
+    },
+  };
+  const streams = new EventStreams({ live, settings: resolveSettings({}), world });
+  // Whoever waits for DRAIN_MS here waits longer than a test may take.
+  const { door, port } = await openDoor({ DRAIN_MS: 600_000 }, { handlers: [streams] });
+  return { asked, door, port };
+}
+
+describe("a stream that ends before it stands", () => {
+  it("ends at once when the door stops, and what comes to stand afterwards is closed", async () => {
+    const { asked, door, port } = await openHeld();
+    const opening = [StreamClient.open(port, PATH), StreamClient.open(port, PATH)];
+    await eventually(() => asked.length === 2);
+    await door.stop();
+    for (const stream of await Promise.all(opening)) {
+      await stream.ended();
+      expect(stream.story).toEqual(['moonport.ended  {"reason":"stopping","after":null}']);
+    }
+    let closed = 0;
+    const subscription = { after: 0, close: () => void closed++ };
+    asked[0]?.handle.resolve(subscription);
+    asked[1]?.handle.reject(MoonportError.of("node_stopping", "too late"));
+    await eventually(() => closed === 1);
+  });
+
+  it("says so when it is told of its end before its response is its own", async () => {
+    const { asked, door, port } = await openHeld();
+    onTestFinished(() => door.stop());
+    const opening = StreamClient.open(port, PATH);
+    await eventually(() => asked.length === 1);
+    asked[0]?.handle.resolve({ after: 3, close: () => {} });
+    asked[0]?.sink.deliver({ kind: "subscribed", after: 3 });
+    asked[0]?.sink.deliver({ kind: "ended", reason: "destroyed", after: 4 });
+    const stream = await opening;
+    await stream.ended();
+    expect(stream.story).toEqual([
+      'moonport.subscribed 3 {"after":3}',
+      'moonport.ended 4 {"reason":"destroyed","after":4}',
+    ]);
   });
 });
