@@ -239,6 +239,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       obligations: {
         opened: (...opened) => this.#delay.obligations.opened(...opened),
         listed: (...listed) => this.#delay.obligations.listed(...listed),
+        renews: (object) => this.#delay.obligations.renews(object),
         named: (...named) => this.#delay.obligations.named(...named),
         landed: (...landed) => this.#delay.obligations.landed(...landed),
       },

@@ -60,9 +60,9 @@ export class NodeDelay {
     this.#keeper = new OwedKeeper({ ...parts, owing: this.#owing, scheduler: this.#scheduler });
     this.#sessions = new OwedSessions({
       ...parts,
-      owing: this.#owing,
+      hold: (object) => this.#keeper.hold(object),
+      letGo: (object) => this.#keeper.letGo(object),
       isHome: parts.isHomeOf,
-      owes: (object) => this.#keeper.owes(object),
       wake: async (object) => void (await port.wake(object, "owner")),
     });
   }
@@ -76,7 +76,7 @@ export class NodeDelay {
   }
 
   /** W1: the record is about to name writes that only journals held. */
-  readonly beforeTail = (object: ObjectIdentity): Promise<void> | undefined => this.#owing.add(object.id);
+  readonly beforeTail = (object: ObjectIdentity): Promise<void> | undefined => this.#keeper.renews(object);
 
   /** The node serves. */
   start(): void {
@@ -116,9 +116,8 @@ export class NodeDelay {
     return this.#keeper.waking(object, teller, run);
   }
 
-  /** The object gets other content by another way than its own commits, with timers and messages of its own (W1). */
+  /** The object gets other content by another way than its own commits: its timers and messages are taken up. */
   async renewed<T>(object: ObjectIdentity, renew: () => Promise<T>): Promise<T> {
-    await this.#owing.add(object.id);
     try {
       return await renew();
     } finally {

@@ -4,7 +4,8 @@
  *
  * Promises:
  * - An object stands in the session's owing list before the bucket names a write that obliges, and until all it obliges to is
- *   done: whoever ends the session wakes it (W1).
+ *   done: whoever ends the session wakes it (W1). One that is known to owe nothing stays there while more is about to be named,
+ *   and while somebody is about to have it say what it owes.
  * - A shard that knows an earlier wake time is told of no later one: it wakes the object then, and is told in the answer.
  * - An object that owes nothing, or nothing new, costs nothing here.
  */
@@ -78,6 +79,8 @@ export class OwedKeeper implements Obligations, RowDebts {
   readonly #owed = new Map<string, Owed>();
   /** Objects of which the bucket is about to name more: what they owe by then they will be known to owe only after it. */
   readonly #named = new Set<string>();
+  /** Objects that are to be woken, and how often: what they owe will be known only then. */
+  readonly #held = new Map<string, number>();
   /** In order of last use. */
   readonly #registered = new RecentMap<string, Registered>(REGISTERED_MAX);
   /** How many wakes of an object are being answered. */
@@ -107,6 +110,25 @@ export class OwedKeeper implements Obligations, RowDebts {
 
   named(object: ObjectIdentity): void {
     if (this.#named.delete(object.id)) this.#release(object.id);
+  }
+
+  renews({ id }: ObjectIdentity): Promise<void> | undefined {
+    this.#named.add(id);
+    return this.#parts.owing.add(id);
+  }
+
+  /** It stays on the list until {@link letGo}, whatever is known of it. As {@link listed}. */
+  hold({ id }: ObjectIdentity): Promise<void> | undefined {
+    this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
+    return this.#parts.owing.add(id);
+  }
+
+  /** Once for each {@link hold}. */
+  letGo({ id }: ObjectIdentity): void {
+    const left = (this.#held.get(id) ?? 1) - 1;
+    if (left > 0) return void this.#held.set(id, left);
+    this.#held.delete(id);
+    this.#release(id);
   }
 
   #oblige(object: ObjectIdentity, epoch: number, { mark, changesRow }: ObligingWrites): boolean {
@@ -176,10 +198,6 @@ export class OwedKeeper implements Obligations, RowDebts {
       const owed = this.#owed.get(id);
       if (owed !== undefined) this.#tell(owed);
     }
-  }
-
-  owes({ id }: ObjectIdentity): boolean {
-    return this.#owed.has(id) || this.#named.has(id);
   }
 
   /** Resolves when nothing is owed any more. */
@@ -362,7 +380,7 @@ export class OwedKeeper implements Obligations, RowDebts {
     const owed = this.#owed.get(id);
     if (owed !== undefined && isOwing(owed)) return;
     this.#owed.delete(id);
-    if (!this.#named.has(id)) this.#parts.owing.release(id);
+    if (!this.#named.has(id) && !this.#held.has(id)) this.#parts.owing.release(id);
     if (this.#owed.size > 0 || this.#idle === undefined) return;
     this.#idle.resolve();
     this.#idle = undefined;

@@ -13,19 +13,19 @@ import { OWING_PREFIX } from "../shipping/layout.js";
 import { backoffMs } from "../world/backoff.js";
 import { OneAtATime } from "../world/one-at-a-time.js";
 import { sleep, type Timer, type World } from "../world/world.js";
-import type { OwingList } from "./owing-list.js";
 
 export interface OwedSessionsParts {
   readonly world: World;
   readonly settings: Pick<Settings, "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY">;
   readonly bucket: Pick<Bucket, "get" | "list" | "delete">;
-  readonly owing: OwingList;
+  /** Has it stand on this session's list until {@link letGo}: undefined when it stands there, else when it does. */
+  readonly hold: (object: ObjectIdentity) => Promise<void> | undefined;
+  /** What it owes is known to whoever is to see to it. */
+  readonly letGo: (object: ObjectIdentity) => void;
   readonly session: () => string;
   /** @throws MoonportError `bucket_failed` */
   readonly isDead: (session: string) => Promise<boolean>;
   readonly isHome: (partition: number) => boolean;
-  /** Whether what the object owes is this node's to see to, as far as is known. */
-  readonly owes: (object: ObjectIdentity) => boolean;
   /** Has the object take up what it owes. @throws MoonportError */
   readonly wake: (object: ObjectIdentity) => Promise<void>;
 }
@@ -49,8 +49,9 @@ export class OwedSessions {
   /** The node began, or some session ended. */
   look = (): void => this.#look(false);
 
-  /** Has an object that stands on this session's list take up what it owes, in its own time. */
+  /** Has an object take up what it owes, in its own time. */
   wake(object: ObjectIdentity): void {
+    this.#parts.hold(object)?.catch(() => {});
     void this.#wakeAll([object]);
   }
 
@@ -116,14 +117,23 @@ export class OwedSessions {
   }
 
   async #takePart(key: string, bytes: Uint8Array): Promise<void> {
-    const { owing, bucket } = this.#parts;
+    const { hold, letGo, bucket } = this.#parts;
     const objects = namesIn(bytes).map(objectOfId);
-    await Promise.all(objects.map(({ id }) => owing.add(id)));
-    await bucket.delete([key]);
-    await this.#wakeAll(objects);
+    try {
+      await Promise.all(objects.map(hold));
+    } catch (error) {
+      for (const object of objects) letGo(object);
+      throw error;
+    }
+    try {
+      await bucket.delete([key]);
+    } finally {
+      // Its answer may be all that was lost: nobody would find them there again.
+      await this.#wakeAll(objects);
+    }
   }
 
-  /** All are tried before one is tried again. */
+  /** Those that are held. All are tried before one is tried again. */
   async #wakeAll(objects: readonly ObjectIdentity[]): Promise<void> {
     let waiting = objects;
     for (let failures = 0; waiting.length > 0 && !this.#isStopped; ) {
@@ -142,10 +152,10 @@ export class OwedSessions {
   }
 
   async #wake(object: ObjectIdentity): Promise<boolean> {
-    const { wake, owes, owing, world } = this.#parts;
+    const { wake, letGo, world } = this.#parts;
     try {
       await wake(object);
-      if (!owes(object)) owing.release(object.id);
+      letGo(object);
       return true;
     } catch (thrown) {
       const error = asMoonportError(thrown);

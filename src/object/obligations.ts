@@ -32,6 +32,11 @@ export interface Obligations {
    * session's owing list (W1). It stands there at least until the bucket is known to have been told.
    */
   listed(object: ObjectIdentity, epoch: number, writes: ObligingWrites): Promise<void> | undefined;
+  /**
+   * As {@link listed}, of an object whose file is closed and whose content is to become other than it last said: it stands there at
+   * least until it is opened.
+   */
+  renews(object: ObjectIdentity): Promise<void> | undefined;
   /** The bucket names all that `listed` was asked about. */
   named(object: ObjectIdentity): void;
   /** What the mark says is durable, and may be told (G1). */

@@ -82,9 +82,11 @@ export async function land(
   seq: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const { world, settings, bucket, log, permits } = context;
+  const { world, settings, bucket, log, permits, obligations } = context;
   const load = await snapshotOf(context, path, seq);
-  const leg = new BucketLeg(world, bucket, claim, log, settings);
+  // What its timers and messages are by then is known when it is opened: who ends the session has it opened (W1).
+  const before = (): Promise<void> | undefined => obligations.renews(claim.object);
+  const leg = new BucketLeg(world, bucket, claim, log, settings, { before });
   const permit = permits?.request("waited");
   await permit?.granted;
   try {

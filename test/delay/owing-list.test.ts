@@ -196,6 +196,38 @@ describe("what an object owes", () => {
     expect(await listed()).not.toContain(alarm.id);
   });
 
+  it("keeps it listed from before the bucket names what a claim or a restore brings until its file is opened", async () => {
+    const { time, keeper, answers, listed, added } = await startKeeper();
+    const alarm = object("a");
+    const timer = { seq: 1, nextDueMs: 1_000, messagesThrough: 0, isToldToShard: false };
+    // Of an earlier residency, whose wake time is told only now.
+    keeper.landed(alarm, 1, timer);
+    await time.settle();
+    await time.until(keeper.renews(alarm) ?? Promise.resolve());
+    answers[0]?.resolve([true]);
+    await time.settle();
+    await added("other");
+    expect(await listed()).toEqual([alarm.id, "other"]);
+    keeper.opened(alarm, 2, { ...timer, nextDueMs: undefined });
+    await time.advance(2 * LINGER_MS);
+    await added("one more");
+    expect(await listed()).not.toContain(alarm.id);
+  });
+
+  it("keeps it listed while it is to be woken, though it is opened meanwhile and owes nothing by then", async () => {
+    const { time, keeper, listed, added } = await startKeeper();
+    const alarm = object("a");
+    await time.until(Promise.all([keeper.hold(alarm), keeper.hold(alarm)]));
+    keeper.opened(alarm, 1, { seq: 1, nextDueMs: undefined, messagesThrough: 0, isToldToShard: false });
+    keeper.letGo(alarm);
+    await added("other");
+    expect(await listed()).toEqual([alarm.id, "other"]);
+    keeper.letGo(alarm);
+    await time.advance(2 * LINGER_MS);
+    await added("one more");
+    expect(await listed()).not.toContain(alarm.id);
+  });
+
   it("tells its shard of a timer that is set after the shard woke it, though the answer of before comes later still", async () => {
     const { time, keeper, answers } = await startKeeper();
     const alarm = object("a");

@@ -45,11 +45,11 @@ it("who wakes what a dead session owed", async () => {
   const sessions = new OwedSessions({
     ...parts,
     bucket,
-    owing,
+    hold: ({ id }) => owing.add(id),
+    letGo: () => {},
     session: () => "mine",
     isDead: async () => true,
     isHome: () => true,
-    owes: () => true,
     wake: unknown,
   });
   sessions.look();
