@@ -55,6 +55,14 @@ export interface FleetOptions {
   readonly replaced?: (error: MoonportError) => void;
 }
 
+interface Replicas {
+  readonly members: readonly NodeRecord[];
+  readonly ring: Ring;
+  /** By node: those that sets may name. */
+  readonly journals: ReadonlyMap<string, string>;
+  readonly ofPartitions: ReplicaSet[];
+}
+
 export class FleetMember implements JoinedFleet {
   readonly node: string;
   readonly links: Links;
@@ -68,11 +76,7 @@ export class FleetMember implements JoinedFleet {
   readonly #senders: Senders;
   #ring = new Ring([]);
   /** As the members and the ring are, each made when it is first asked for. */
-  #replicas: { readonly members: readonly NodeRecord[]; readonly ring: Ring; readonly ofPartitions: ReplicaSet[] } = {
-    members: [],
-    ring: this.#ring,
-    ofPartitions: [],
-  };
+  #replicas: Replicas = { members: [], ring: this.#ring, journals: new Map(), ofPartitions: [] };
   #hooks: FleetHooks | undefined;
   readonly #membersChanged: (() => void)[] = [];
   #takeover: Takeover | undefined;
@@ -250,30 +254,41 @@ export class FleetMember implements JoinedFleet {
   }
 
   replicasFor(object: ObjectIdentity): ReplicaSet {
-    const members = this.#members.members();
-    if (this.#replicas.members !== members || this.#replicas.ring !== this.#ring) {
-      this.#replicas = { members, ring: this.#ring, ofPartitions: [] };
-    }
+    const { ofPartitions } = this.#currentReplicas();
     const partition = partitionOf(object.id);
-    let replicas = this.#replicas.ofPartitions[partition];
+    let replicas = ofPartitions[partition];
     if (replicas === undefined) {
-      replicas = this.#replicasOf(partition, members.length);
-      this.#replicas.ofPartitions[partition] = replicas;
+      replicas = this.#replicasOf(partition);
+      ofPartitions[partition] = replicas;
     }
     return replicas;
   }
 
-  #replicasOf(partition: number, memberCount: number): ReplicaSet {
-    const quorum = quorumFor(this.#parts.settings, memberCount);
-    const nodes = this.#ring.replicaMembers(partition, this.node, quorum.copies);
-    const set = nodes.map((node) => ({ node, journal: this.#members.member(node)?.journal ?? "" }));
+  #currentReplicas(): Replicas {
+    const members = this.#members.members();
+    if (this.#replicas.members !== members || this.#replicas.ring !== this.#ring) {
+      const journals = journalsOf(members, this.self);
+      this.#replicas = { members, ring: this.#ring, journals, ofPartitions: [] };
+    }
+    return this.#replicas;
+  }
+
+  #replicasOf(partition: number): ReplicaSet {
+    const { members, journals } = this.#currentReplicas();
+    const quorum = quorumFor(this.#parts.settings, journals.size);
+    const set: Member[] = [];
+    for (const node of this.#ring.replicaMembers(partition, this.node, members.length)) {
+      const journal = journals.get(node);
+      if (journal !== undefined && set.length < quorum.copies) set.push({ node, journal });
+    }
     return { set, quorum };
   }
 
   mustRenew({ set, quorum }: ReplicaSet): boolean {
-    const due = quorumFor(this.#parts.settings, this.#members.members().length);
+    const { journals } = this.#currentReplicas();
+    const due = quorumFor(this.#parts.settings, journals.size);
     if (quorum.copies !== due.copies || quorum.acksToLand !== due.acksToLand) return true;
-    return set.some(({ node, journal }) => this.#members.member(node)?.journal !== journal);
+    return set.some(({ node, journal }) => journals.get(node) !== journal);
   }
 
   /** As {@link Links.request}; what does not get through may mean that the node has died. */
@@ -452,6 +467,23 @@ export class FleetMember implements JoinedFleet {
     this.#takeover?.begin();
     this.#hooks?.sessionEnded();
   }
+}
+
+/**
+ * Which journals sets may name, by node. A node that was started under another name with the folder of before has its journal:
+ * until the old name is known to be dead two members have one, and a set that named it twice would count one disk as two. It is
+ * in the folder of whoever began last, for the others hold it no more.
+ */
+function journalsOf(members: readonly NodeRecord[], self: NodeRecord): ReadonlyMap<string, string> {
+  const keepers = new Map<string, NodeRecord>();
+  for (const member of members) {
+    const other = keepers.get(member.journal);
+    if (other === undefined || (other.node !== self.node && other.session < member.session)) {
+      keepers.set(member.journal, member);
+    }
+  }
+  keepers.set(self.journal, self);
+  return new Map(Array.from(keepers.values(), ({ node, journal }) => [node, journal]));
 }
 
 function isOfLink(error: unknown): boolean {

@@ -84,6 +84,17 @@ export class Takeover {
 
   async #look(): Promise<void> {
     if (this.#isStopped) return;
+    try {
+      await this.#takeOver();
+    } catch (thrown) {
+      // A fault of one look; what it has not come to is still there to be found by the next.
+      this.#parts.world.log.error({ error: asMoonportError(thrown) }, "a takeover has failed");
+      return this.#lookLater();
+    }
+    if (this.#hasMore) this.#lookLater();
+  }
+
+  async #takeOver(): Promise<void> {
     if (this.#isBegun) {
       this.#isBegun = false;
       this.#missed.clear();
@@ -94,7 +105,6 @@ export class Takeover {
       this.#missed.clear();
       await this.#each([...this.#tails(), ...missed]);
     }
-    if (this.#hasMore) this.#lookLater();
   }
 
   get #hasMore(): boolean {

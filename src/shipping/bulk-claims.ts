@@ -146,12 +146,17 @@ class BulkClaim {
   #cas1(step: Step): NextWrite | undefined {
     const { fleet, world } = this.#parts;
     const { manifest } = step.record;
-    const replicas = fleet.replicasFor(step.object);
-    if (replicas === undefined) return undefined;
     const view = { ownerLives: false, holds: false };
-    const first = claim(ownershipOf(manifest), this.#session, uuidv7(world), replicas, view);
-    assert(first.kind === "next", "a claim of what nobody holds");
-    return { step, manifest: withOwnership(manifest, first.record), beside: [] };
+    try {
+      const replicas = fleet.replicasFor(step.object);
+      if (replicas === undefined) return undefined;
+      const first = claim(ownershipOf(manifest), this.#session, uuidv7(world), replicas, view);
+      assert(first.kind === "next", "a claim of what nobody holds");
+      return { step, manifest: withOwnership(manifest, first.record), beside: [] };
+    } catch (thrown) {
+      this.#outcomes[step.index] = failed(thrown);
+      return undefined;
+    }
   }
 
   /** C2 and C3 */

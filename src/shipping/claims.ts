@@ -17,7 +17,7 @@ import type { Settings } from "../settings/settings.js";
 import { deferred } from "../world/deferred.js";
 import { faultPoint } from "../world/fault-point.js";
 import { uuidv7, type World } from "../world/world.js";
-import { type BulkOutcome, claimInBulk, type StandingRecord } from "./bulk-claims.js";
+import { type BulkClaimsParts, type BulkOutcome, claimInBulk, type StandingRecord } from "./bulk-claims.js";
 import type { FleetView } from "./fleet-view.js";
 import { ObjectKeys } from "./layout.js";
 import {
@@ -218,21 +218,24 @@ export class Claims {
     failed: (object: ObjectIdentity, thrown: unknown) => void,
   ): Promise<void> {
     const { session } = this.#fleet;
+    const parts: BulkClaimsParts = {
+      world: this.#world,
+      bulk,
+      fleet: this.#fleet,
+      isWanted,
+      beforeTail: this.#beforeTail,
+      raised: ({ id }) => void this.#mustRaise.delete(id),
+    };
     const ended = deferred<void>();
     for (const { id } of objects) this.#inBulk.set(id, ended.promise);
-    const outcomes = await claimInBulk(
-      {
-        world: this.#world,
-        bulk,
-        fleet: this.#fleet,
-        isWanted,
-        beforeTail: this.#beforeTail,
-        raised: ({ id }) => void this.#mustRaise.delete(id),
-      },
-      objects,
-    );
-    for (const { id } of objects) this.#inBulk.delete(id);
-    ended.resolve();
+    let outcomes: readonly BulkOutcome[];
+    try {
+      outcomes = await claimInBulk(parts, objects);
+    } finally {
+      // Whatever came of it: who waits for one of them would wait for ever.
+      for (const { id } of objects) this.#inBulk.delete(id);
+      ended.resolve();
+    }
     const alone: Promise<unknown>[] = [];
     for (const [index, object] of objects.entries()) {
       const outcome = outcomes[index] as BulkOutcome;
@@ -402,17 +405,23 @@ export class Claims {
 
   async #renewSet(claim: Claim): Promise<void> {
     const { object, manifest } = claim;
-    const replicas = this.#fleet.replicasFor(object);
-    if (replicas === undefined || manifest.destroyed) return;
-    const me = { session: this.#fleet.session, epoch: manifest.epoch };
-    const progress = { covered: manifest.seq, committed: manifest.seq };
-    const next = changeSet(ownershipOf(manifest), me, uuidv7(this.#world), replicas, progress);
-    if (next.kind === "refused") return this.forget(object);
+    const { session } = this.#fleet;
     try {
+      const replicas = this.#fleet.replicasFor(object);
+      if (replicas === undefined || manifest.destroyed) return;
+      const progress = { covered: manifest.seq, committed: manifest.seq };
+      const me = { session, epoch: manifest.epoch };
+      const next = changeSet(ownershipOf(manifest), me, uuidv7(this.#world), replicas, progress);
+      if (next.kind === "refused") return this.forget(object);
       const renewed = await this.#write(object, withOwnership(manifest, next.record), claim.version);
       if (renewed === undefined) this.forget(object);
       else claim.advance(renewed.manifest, renewed.version);
-    } catch {
+    } catch (thrown) {
+      const { message } = asMoonportError(thrown);
+      this.#world.log.warn(
+        { object: object.id, error: message },
+        "whether its set of journals was renewed is in doubt",
+      );
       // It may land yet: under a higher epoch it meets nothing that counts.
       this.forget(object);
     }

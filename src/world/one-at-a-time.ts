@@ -30,11 +30,14 @@ export class OneAtATime {
   }
 
   async #runs(): Promise<void> {
-    while (this.#isAsked) {
-      this.#isAsked = false;
-      await this.#run();
+    try {
+      while (this.#isAsked) {
+        this.#isAsked = false;
+        await this.#run();
+      }
+    } finally {
+      // In one step with the last look at the wish: whoever asks from here on begins a run, after one that broke its word too.
+      this.#running = undefined;
     }
-    // In one step with the last look at the wish: whoever asks from here on begins a run.
-    this.#running = undefined;
   }
 }

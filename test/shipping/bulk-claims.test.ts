@@ -38,6 +38,8 @@ class Stage {
   readonly failed = new Map<string, string>();
   /** Requests for promises of one object alone. */
   askedAlone = 0;
+  /** One journal stands twice in the sets that are made: no record may say so. */
+  namesTwice = false;
   isValid = true;
   claims!: Claims;
 
@@ -98,7 +100,7 @@ class Stage {
       isLeavingToOthers: false,
       standing: async (session) => (session === DEAD ? "dead" : "live"),
       nodeOf: () => undefined,
-      replicasFor: () => this.#replicas("b", "c"),
+      replicasFor: () => this.#replicas("b", this.namesTwice ? "b" : "c"),
       mustRenew: () => false,
       journalOf: (member) => this.#journalOf(member),
     };
@@ -245,6 +247,16 @@ describe("objects that are claimed together", () => {
     expect(stage.held).toEqual([]);
     expect(new Set(stage.failed.values())).toEqual(new Set(["node_fenced"]));
     expect(stage.bucket.counts().write).toBe(1);
+  });
+
+  it("are refused where no record can be made, and can be claimed afterwards", async () => {
+    const stage = await Stage.open();
+    stage.namesTwice = true;
+    await stage.claim();
+    expect([...stage.failed]).toEqual(IDS.map((id) => [id, "internal"]));
+    stage.namesTwice = false;
+    await stage.claim();
+    expect(stage.held).toEqual(IDS);
   });
 
   it("are left as they are when they cannot be read, and one whose record is damaged by itself", async () => {
