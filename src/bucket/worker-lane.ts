@@ -243,11 +243,13 @@ export class WorkerLane {
     const requests: StoreRequest<number>[] = [];
     let together: { readonly columns: WriteColumns<number>; readonly entries: Entry[] } | undefined;
     let taken = 0;
+    let sent = 0;
     for (const entry of this.#waiting) {
       if (taken >= BATCH_REQUESTS_MAX || packer.sizeBytes >= BATCH_BYTES_MAX) break;
       taken += 1;
       if (entry.state === "settled") continue;
       entry.state = "sent";
+      sent += 1;
       if (entry.request.kind !== "write") {
         together = undefined;
         asked.push([entry]);
@@ -265,7 +267,7 @@ export class WorkerLane {
     this.#waiting = this.#waiting.slice(taken);
     if (asked.length === 0) return;
     const batch = ++this.#lastId;
-    this.#underWay.add(batch, { asked, answered: 0, bytes: packer.sizeBytes });
+    this.#underWay.add(batch, { asked, answered: 0, requests: sent, bytes: packer.sizeBytes });
     post(worker, { kind: "batch", batch, requests, blob: packer.blob() });
   }
 

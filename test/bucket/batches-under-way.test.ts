@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BatchesUnderWay } from "../../src/bucket/batches-under-way.js";
+import { BatchesUnderWay, type SizedBatch } from "../../src/bucket/batches-under-way.js";
 
 const MIB = 1024 * 1024;
 
@@ -8,7 +8,10 @@ const MIB = 1024 * 1024;
 const happening = fc.oneof(
   {
     weight: 6,
-    arbitrary: fc.record({ kind: fc.constant("come" as const), requests: fc.integer({ min: 1, max: 60 }) }),
+    arbitrary: fc.record({
+      kind: fc.constant("come" as const),
+      requests: fc.oneof(fc.integer({ min: 1, max: 60 }), fc.constant(700)),
+    }),
   },
   { weight: 4, arbitrary: fc.constant({ kind: "answer" as const }) },
   { weight: 1, arbitrary: fc.constant({ kind: "end" as const }) },
@@ -17,8 +20,8 @@ const happening = fc.oneof(
 test("what waits leaves at once to a thread with little to do, a crowd to any, and neither beyond the bounds", () => {
   fc.assert(
     fc.property(fc.array(happening, { maxLength: 120 }), fc.integer({ min: 0, max: 3 * MIB }), (happenings, bytes) => {
-      const underWay = new BatchesUnderWay<{ readonly bytes: number }>();
-      let given: number[] = [];
+      const underWay = new BatchesUnderWay<SizedBatch>();
+      let given: { readonly number: number; readonly batch: SizedBatch }[] = [];
       let waiting = 0;
       let last = 0;
       for (const what of happenings) {
@@ -26,18 +29,21 @@ test("what waits leaves at once to a thread with little to do, a crowd to any, a
         else if (what.kind === "end") {
           expect(underWay.takeAll()).toHaveLength(given.length);
           given = [];
-        } else if (given.length > 0) underWay.delete(given.shift() as number);
+        } else underWay.delete(given.shift()?.number ?? 0);
         while (underWay.mayLeave(waiting)) {
-          underWay.add(++last, { bytes });
-          given.push(last);
-          waiting = 0;
+          const batch = { requests: Math.min(waiting, 1_024), bytes };
+          underWay.add(++last, batch);
+          given.push({ number: last, batch });
+          waiting -= batch.requests;
         }
-        const isFull = given.length * bytes >= 16 * MIB;
+        const requests = given.reduce((sum, { batch }) => sum + batch.requests, 0);
+        const isFull = given.length * bytes >= 16 * MIB || requests >= 2_048;
         expect(given.length).toBeLessThanOrEqual(16);
         expect((given.length - 1) * bytes).toBeLessThan(Math.max(16 * MIB, 1));
+        expect(requests).toBeLessThan(2_048 + 1_024);
         if (waiting > 0) expect(isFull || given.length >= 2).toBe(true);
         if (waiting >= 32) expect(isFull || given.length === 16).toBe(true);
-        for (const number of given) expect(underWay.get(number)).toEqual({ bytes });
+        for (const { number, batch } of given) expect(underWay.get(number)).toEqual(batch);
       }
     }),
   );
