@@ -307,7 +307,7 @@ export class OpenObject {
 
   /** The transaction just committed destroyed the object. */
   end(): void {
-    this.cargo.endAt(this.#committedSeq, this.tables.events.last);
+    this.cargo.endAt(this.#committedSeq, lastEvent(this));
   }
 
   /** The last message of an object that was destroyed before has left. */
@@ -453,7 +453,7 @@ export class OpenObject {
   }
 }
 
-/** A file that begins a new life has not heard of the events before it until it is first written. */
+/** A file has not heard of the events of earlier lives, nor of those that it lost, until it is written the next time. */
 export function lastEvent(open: OpenObject): number {
   return Math.max(open.tables.events.last, open.claim.manifest.eventLast);
 }

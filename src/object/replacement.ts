@@ -19,8 +19,8 @@ import type { EmittedEvent } from "./open-object.js";
 export interface Place {
   /** The seq that it gets. */
   readonly seq: number;
-  /** Number of the last event that was ever told of the object there; undefined where that is not known. */
-  readonly eventLast: number | undefined;
+  /** Number of the last event that was ever told of the object there; `after`: where only that it is a higher one is known. */
+  readonly eventLast: number | { readonly after: number };
   readonly timers: NonNullable<Restoration["timers"]>;
   readonly as:
     | { readonly kind: "restored"; readonly fromSeq: number; readonly fromMs: number | undefined }
@@ -39,9 +39,8 @@ export function adapt(context: ObjectContext, path: string, place: Place): reado
   try {
     const tables = new ObjectTables(database, settings);
     database.begin();
-    const eventLast = place.eventLast ?? tables.events.last + place.seq * EMITTERS_MAX * settings.CALL_EVENTS_MAX;
     // Those of then were followed by others, which are undone: between the two there would be a gap that nobody is told of.
-    tables.events.startAfter(eventLast);
+    tables.events.startAfter(eventLastOf(context, tables, place));
     tables.directoryRow.standsAt(place.seq);
     // Of a past in which it had been destroyed, it is what it was then.
     if (tables.meta.get("destroyed_ms") !== undefined) tables.meta.set("destroyed_ms", 0);
@@ -57,6 +56,11 @@ export function adapt(context: ObjectContext, path: string, place: Place): reado
   } finally {
     database.close();
   }
+}
+
+function eventLastOf({ settings }: ObjectContext, { events }: ObjectTables, { eventLast, seq }: Place): number {
+  if (typeof eventLast === "number") return eventLast;
+  return Math.max(events.last, eventLast.after) + seq * EMITTERS_MAX * settings.CALL_EVENTS_MAX;
 }
 
 function restoredEvent(

@@ -71,7 +71,7 @@ export class Restoring {
     return this.#made(object, at, ({ path, state }) =>
       this.#replace(object, path, state, (open, before) => ({
         seq: before.seq + 1,
-        eventLast: open && lastEvent(open),
+        eventLast: open === undefined ? { after: before.eventLast } : lastEvent(open),
         timers,
         as: { kind: "restored", fromSeq: state.position.seq, fromMs: state.cutMs },
       })),

@@ -28,10 +28,12 @@ export async function wakeObject(parts: WakeParts): Promise<CallHost[]> {
   const { meta } = open.tables;
   migrateObject(parts.context, open.object, open, lua);
   const hosts: CallHost[] = [];
+  // A new life's file has not heard of the events before it, nor a recovered one of those that it has lost: between what it still
+  // has and what follows there would be a gap that nobody is told of.
+  const { eventLast } = open.claim.manifest;
+  if (eventLast > open.tables.events.last) open.tables.events.startAfter(eventLast);
   if (meta.get("created") !== true) {
     meta.set("created", true);
-    const { eventLast } = open.claim.manifest;
-    if (eventLast > 0) open.tables.events.continueAfter(eventLast);
     if (lua.hooks.on_create) hosts.push(await runHook(parts, "on_create"));
   }
   if (!parts.wasAwake && lua.hooks.on_wake) hosts.push(await runHook(parts, "on_wake"));

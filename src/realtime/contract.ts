@@ -55,7 +55,10 @@ export type EndReason =
   | "withdrawn";
 
 export type Delivery =
-  /** The first answer: the subscription stands, events above `after` follow. */
+  /**
+   * The first answer: the subscription stands, events above `after` follow. Later only where the object turns out to count lower
+   * than what was told of it, as when its bucket was put back to an earlier state: then what follows are other events.
+   */
   | { readonly kind: "subscribed"; readonly after: number }
   | { readonly kind: "snapshot"; readonly value: PlainValue; readonly number: number }
   | { readonly kind: "event"; readonly event: LiveEvent }

@@ -6,7 +6,7 @@
  * nothing doubled, whatever happens between page and landing.
  */
 import { asMoonportError } from "../errors.js";
-import type { Logger } from "../world/logger.js";
+import { type World, yieldTurn } from "../world/world.js";
 import type { Delivery, EndReason, Sink, SubscribeRequest, Subscription } from "./contract.js";
 import type { LiveSource } from "./live-source.js";
 import type { EventDelivery, EventPage, Follower, Topic } from "./topic.js";
@@ -27,7 +27,7 @@ export interface EventSubscriptionParts {
   readonly sink: Sink;
   readonly topic: Topic;
   readonly source: LiveSource;
-  readonly log: Logger;
+  readonly world: Pick<World, "timers" | "log">;
   /** It has ended, by whichever side. */
   readonly closed: (subscription: EventSubscription) => void;
 }
@@ -104,7 +104,7 @@ export class EventSubscription implements Subscription, Follower {
     if (this.#state.kind !== "live") return;
     this.#hold();
     this.#state = { kind: "catching_up", destroyedAt: undefined };
-    void this.#catchUp();
+    void this.#catchUp("reads");
   }
 
   objectDestroyed(): void {
@@ -141,16 +141,20 @@ export class EventSubscription implements Subscription, Follower {
     this.#greeting = snapshot === undefined ? [subscribed] : [snapshot, subscribed];
   }
 
-  async #catchUp(): Promise<void> {
+  /** @param begins `reads`: by asking the object, whatever was told of it */
+  async #catchUp(begins: "reads" | "as_prepared" = "as_prepared"): Promise<void> {
     try {
       await this.#greet();
-      let page = this.#firstPage;
+      let page = begins === "reads" ? await this.#read() : this.#firstPage;
       this.#firstPage = undefined;
       for (;;) {
+        const before = this.#cursor;
         if (page !== undefined) await this.#passPage(page);
         await this.#passRecent();
         if (this.#state.kind !== "catching_up") return;
-        page = await this.#parts.topic.read(this.#cursor);
+        // A page that brought nothing is asked for again: where that is for long, others have their turn between.
+        if (page !== undefined && this.#cursor === before) await yieldTurn(this.#parts.world);
+        page = await this.#read();
       }
     } catch (thrown) {
       this.end("failed", asMoonportError(thrown));
@@ -171,9 +175,28 @@ export class EventSubscription implements Subscription, Follower {
     this.#greeting = [];
   }
 
+  /** What a page in common with others told last may be older than what this one has passed; the next one is not. */
+  async #read(): Promise<EventPage> {
+    const { topic } = this.#parts;
+    const page = await topic.read(this.#cursor);
+    if (page.last >= this.#cursor) return page;
+    const again = await topic.read(this.#cursor);
+    if (again.last < this.#cursor) await this.#beginAnew(again.last);
+    return again;
+  }
+
+  /** The object counts lower than this subscription has come: it says so, and goes on from there. */
+  async #beginAnew(number: number): Promise<void> {
+    if (!this.#isCatchingUp()) return;
+    this.#cursor = number;
+    this.#tell({ kind: "subscribed", after: number });
+    await this.#passSnapshot();
+  }
+
   async #passPage(page: EventPage): Promise<void> {
     if (!this.#isCatchingUp()) return;
-    if (page.first > this.#cursor + 1) await this.#passGap(page.first);
+    const first = page.events.find(({ event }) => event.number > this.#cursor)?.event.number ?? page.last + 1;
+    if (first > this.#cursor + 1) await this.#passGap(first);
     for (const delivery of page.events) {
       if (delivery.event.number <= this.#cursor) continue;
       if (!(await this.#withRoom(() => this.#pass(delivery)))) return;
@@ -181,12 +204,17 @@ export class EventSubscription implements Subscription, Follower {
   }
 
   async #passGap(firstKept: number): Promise<void> {
-    const { request, source } = this.#parts;
     const { destroyedAt } = this.#state.kind === "catching_up" ? this.#state : { destroyedAt: undefined };
     // What is missing beyond the object's end belongs to its next life, which this subscription does not follow.
     const first = Math.min(firstKept, (destroyedAt ?? firstKept) + 1);
     this.#tell({ kind: "gap", from: this.#cursor + 1, first });
     this.#cursor = first - 1;
+    await this.#passSnapshot();
+  }
+
+  /** In place of what is missing, for who asked for that. */
+  async #passSnapshot(): Promise<void> {
+    const { request, source } = this.#parts;
     if (request.snapshotAfterGap === undefined || !this.#isCatchingUp()) return;
     const { value, number } = await source.evaluate(request.object, request.snapshotAfterGap, request.caller);
     this.#parts.topic.saw(number);
@@ -268,8 +296,11 @@ export class EventSubscription implements Subscription, Follower {
     try {
       this.#parts.sink.deliver(delivery);
     } catch (error) {
-      const { log, request } = this.#parts;
-      log.error({ object: request.object.id, error: asMoonportError(error).message }, "a subscriber's sink threw");
+      const { world, request } = this.#parts;
+      world.log.error(
+        { object: request.object.id, error: asMoonportError(error).message },
+        "a subscriber's sink threw",
+      );
       this.close();
     }
   }

@@ -62,7 +62,7 @@ export class Hub implements LiveApi {
         topic.subscribers.delete(gone);
         this.#left(topic);
       };
-      const subscription = new EventSubscription({ request, sink, topic, source, log: world.log, closed });
+      const subscription = new EventSubscription({ request, sink, topic, source, world, closed });
       topic.subscribers.add(subscription);
       this.#subscriptions++;
       await this.#prepare(subscription);

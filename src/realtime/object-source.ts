@@ -121,6 +121,8 @@ export class ObjectSource implements LiveSource {
 function storedEvents(open: OpenObject, after: number, limit: number): StoredEvents {
   const { events } = open.tables;
   const last = lastEvent(open);
+  // What it has is before what it has lost, and goes with the next write.
+  if (last > events.last) return { events: [], first: last + 1, last, exists: !open.isUnwritten };
   return {
     events: events.read(after, limit),
     first: events.count > 0 ? events.first : last + 1,

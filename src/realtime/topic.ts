@@ -15,7 +15,6 @@ export type EventDelivery = Extract<Delivery, { kind: "event" }>;
 
 export interface EventPage {
   readonly events: readonly EventDelivery[];
-  readonly first: number;
   readonly last: number;
 }
 
@@ -36,7 +35,7 @@ export class Topic implements Watcher {
   readonly #source: LiveSource;
   readonly #watch: Watch;
   readonly #settings: Pick<Settings, "EVENT_BUFFER_MAX" | "EVENT_PAGE_MAX">;
-  /** Unknown until the first read or landing. */
+  /** Unknown until the first read or landing. Lower than before only where a read finds the object so. */
   #last: number | undefined;
   /** Whether the object had content when it was last heard of. */
   #exists = false;
@@ -122,7 +121,8 @@ export class Topic implements Watcher {
   }
 
   found({ last, exists }: Pick<StoredEvents, "last" | "exists">): void {
-    this.#goTo(last);
+    if (this.#last !== undefined && last < this.#last) this.#lostTrack();
+    else this.#goTo(last);
     const hasEnded = this.#exists && !exists;
     this.#exists = exists;
     if (hasEnded) this.#destroyed();
@@ -136,20 +136,32 @@ export class Topic implements Watcher {
     if (wasKnown) this.#lostTrack();
   }
 
+  /** What was told beyond this number before the object was asked is not in it: its bucket is an earlier one, say. */
+  #fellBack(number: number): void {
+    this.#last = number;
+    this.#lostTrack();
+  }
+
   #destroyed(): void {
     for (const subscriber of this.subscribers) subscriber.objectDestroyed();
   }
 
   async #readPage(after: number, limit: number): Promise<EventPage> {
-    const { events, first, last } = await this.#source.events(this.object, after, limit);
-    this.saw(last);
-    return { events: events.map(deliveryOf), first, last };
+    const known = this.#last;
+    const { events, last } = await this.#source.events(this.object, after, limit);
+    if (known !== undefined && last < known) this.#fellBack(last);
+    else this.saw(last);
+    return { events: events.map(deliveryOf), last };
   }
 
   #publish(event: Landing["events"][number]): void {
     const { number } = event;
     const last = this.#last;
-    if (last !== undefined && number <= last) return;
+    if (last !== undefined && number <= last) {
+      // Here nothing is read before it is told: either it is told twice, or the object counts lower. A read tells which.
+      if (this.#watch.isHere) this.#lostTrack();
+      return;
+    }
     this.#last = number;
     if (last !== undefined && number > last + 1) this.#lostTrack();
     if (this.subscribers.size === 0) return;

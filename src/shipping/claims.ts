@@ -28,6 +28,7 @@ import {
   inlineBytes,
   type Manifest,
   ownershipOf,
+  withEventsLost,
   withOwnership,
 } from "./manifest.js";
 import { gatherPromises } from "./promises.js";
@@ -490,7 +491,7 @@ export class Claims {
     faultPoint("claim.promised", object.id);
     const tail = tailOf(object, choice);
     if (tail.length > 0) await this.#beforeTail(object);
-    const content = withTail(raised.manifest, tail);
+    const content = withTail(choice.hasLoss ? withEventsLost(raised.manifest) : raised.manifest, tail);
     const me = { session: raised.manifest.owner, epoch: raised.manifest.epoch };
     const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);
     assert(second.kind === "next", "CAS2 follows its own CAS1");

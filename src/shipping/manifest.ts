@@ -57,7 +57,7 @@ export interface Manifest extends Position {
   readonly segments: readonly SegmentEntry[];
   /** Ended by `destroy`: no content, kept for its epoch, seq and event number. */
   readonly destroyed: boolean;
-  /** Number of the last event of the lives before this one: numbers go on across destruction. */
+  /** Numbers of events go on after this one: given by the lives before this one, or by what was lost when it was recovered. */
   readonly eventLast: number;
   /** Undefined where its owner was alone: then the bucket has everything that was ever released. */
   readonly replicas: ReplicaRecord | undefined;
@@ -91,6 +91,14 @@ export function claimed(manifest: Manifest, owner: string, rid: string, replicas
   const epoch = manifest.epoch + 1;
   const complete = replicas && { ...replicas, tailEpoch: epoch, clean: false };
   return { ...manifest, rid, owner, epoch, destroyed: false, replicas: complete };
+}
+
+/** More than an object emits between two losses: an event takes more than a byte or two of a journal, which has 2^40 at most. */
+const LOST_EVENTS_MAX = 1_000_000_000_000;
+
+/** Writes may have been lost with events that subscribers were told of: theirs and all numbers before are not given again. */
+export function withEventsLost(manifest: Manifest): Manifest {
+  return { ...manifest, eventLast: (Math.floor(manifest.eventLast / LOST_EVENTS_MAX) + 1) * LOST_EVENTS_MAX };
 }
 
 /** As the ownership protocol sees it: all but the content. */

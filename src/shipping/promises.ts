@@ -12,7 +12,10 @@ import { backoffMs } from "../world/backoff.js";
 import type { Timer, World } from "../world/world.js";
 import type { FleetView } from "./fleet-view.js";
 
-type Choice = Exclude<TailChoice<Payload>, { kind: "waiting" }>;
+type Choice = Exclude<TailChoice<Payload>, { kind: "waiting" }> & {
+  /** Too few journals have answered to be sure that it has all released writes. */
+  readonly hasLoss?: true;
+};
 
 export interface PromiseParts {
   readonly world: Pick<World, "timers" | "random">;
@@ -177,7 +180,7 @@ class Gathering {
     if (this.#parts.acceptLoss !== true) return this.#reject(this.#missing());
     const choice = chooseTail(this.#record, this.#answers, undefined, 0);
     assert(choice.kind !== "waiting", "a choice that needs no answer waits for none");
-    this.#end(choice);
+    this.#end({ ...choice, hasLoss: true });
   }
 
   #missing(): MoonportError {

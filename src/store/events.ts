@@ -78,16 +78,11 @@ export class Events {
     return this.#last;
   }
 
-  /** Numbers go on after this one, which an earlier life of the object gave; in a transaction, before the first event. */
-  continueAfter(number: number): void {
-    this.#meta.set("event_last", number);
-    this.#last = undefined;
-  }
-
   /** Deletes all there are; numbers go on after this one. In a transaction, before the first event. */
   startAfter(number: number): void {
     if (this.#tables.has("_mp_event")) this.#database.kernel("DELETE FROM _mp_event").run();
-    this.continueAfter(number);
+    this.#meta.set("event_last", number);
+    this.#last = undefined;
   }
 
   /** Number of the oldest event still kept; `last + 1` when none is. */

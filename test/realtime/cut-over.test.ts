@@ -1,7 +1,7 @@
 /** From reading what stands in the object to following what lands, step by step, on objects that answer when the test says so. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { identityOf } from "../../src/identity.js";
-import type { SubscribeFrom } from "../../src/realtime/contract.js";
+import type { SubscribeFrom, SubscribeRequest } from "../../src/realtime/contract.js";
 import { EventSubscription } from "../../src/realtime/event-subscription.js";
 import { Hub } from "../../src/realtime/hub.js";
 import type { Evaluated, LiveSource, StoredEvents, Watch, Watcher } from "../../src/realtime/live-source.js";
@@ -10,7 +10,6 @@ import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import { type Deferred, deferred } from "../../src/world/deferred.js";
-import { silentLogger } from "../../src/world/logger.js";
 import { RecordingSink } from "./support.js";
 
 const object = identityOf("default", "Log", "a");
@@ -81,17 +80,19 @@ function eventOf(number: number): { number: number; name: string; data: number; 
 
 let time: VirtualTime;
 let source: HeldSource;
+let world: VirtualWorld;
 let hub: Hub;
 beforeEach(() => {
   time = new VirtualTime();
   source = new HeldSource();
   const settings = resolveSettings({ EVENT_PAGE_MAX: PAGE, EVENT_BUFFER_MAX: BUFFER });
-  hub = new Hub({ source, settings, world: new VirtualWorld({ time, root: "/nowhere" }) });
+  world = new VirtualWorld({ time, root: "/nowhere" });
+  hub = new Hub({ source, settings, world });
 });
 
-function join(from: SubscribeFrom): RecordingSink {
+function join(from: SubscribeFrom, more: Pick<SubscribeRequest, "snapshotAfterGap"> = {}): RecordingSink {
   const sink = new RecordingSink();
-  void hub.subscribe({ object, from, caller: { kind: "client" } }, sink);
+  void hub.subscribe({ object, from, caller: { kind: "client" }, ...more }, sink);
   return sink;
 }
 
@@ -175,7 +176,7 @@ describe("a subscriber that catches up", () => {
 it("one that leaves while it catches up leaves no events behind", async () => {
   const topic = new Topic(object, source, resolveSettings());
   const request = { object, from: { kind: "after" as const, number: 0 }, caller: { kind: "client" as const } };
-  const parts = { request, sink: new RecordingSink(), topic, source, log: silentLogger, closed: () => {} };
+  const parts = { request, sink: new RecordingSink(), topic, source, world, closed: () => {} };
   const [leaving, staying] = [new EventSubscription(parts), new EventSubscription(parts)];
   topic.subscribers.add(staying);
   leaving.close();
@@ -219,6 +220,88 @@ describe("events that landed without a word", () => {
       [1, 2],
       [1, 2],
     ]);
+  });
+});
+
+describe("an object that counts lower than what was told of it", () => {
+  const TOLD = 10;
+
+  /** Lets all reads go, however many follow from each other. */
+  async function answerAll(): Promise<number> {
+    let reads = 0;
+    for (await time.settle(); source.reads.length > 0; await time.settle()) {
+      if (++reads > 20) throw new Error("it is read without end");
+      source.answer();
+    }
+    return reads;
+  }
+
+  async function follow(more: Pick<SubscribeRequest, "snapshotAfterGap"> = {}): Promise<RecordingSink> {
+    source.last = TOLD - 1;
+    const sink = join({ kind: "now" }, more);
+    await answerAll();
+    land(TOLD);
+    return sink;
+  }
+
+  it("tells who follows it where it stands, as soon as somebody has read that, and goes on from there", async () => {
+    for (let lower = 0; lower < TOLD - 1; lower++) {
+      for (let after = 0; after <= TOLD; after++) {
+        const live = await follow();
+        source.last = lower;
+        const resumed = join({ kind: "after", number: after });
+        await answerAll();
+        land(lower + 1);
+        await answerAll();
+        const next = `event ${lower + 1} said`;
+        // Who resumes at what was told last needs no read, and hears with the next event where the object stands.
+        const story =
+          after === TOLD
+            ? [`subscribed ${TOLD}`, `subscribed ${lower + 1}`]
+            : [
+                `subscribed ${Math.min(after, lower)}`,
+                ...numbers(after + 1, lower).map((n) => `event ${n} said`),
+                next,
+              ];
+        expect(resumed.story).toEqual(story);
+        expect(live.story.slice(2)).toEqual(
+          after === TOLD ? [`subscribed ${lower + 1}`] : [`subscribed ${lower}`, next],
+        );
+        land(lower + 2);
+        expect([live.numbers.at(-1), resumed.numbers.at(-1)]).toEqual([lower + 2, lower + 2]);
+        hub.stop();
+        hub = new Hub({ source, settings: resolveSettings({ EVENT_PAGE_MAX: PAGE, EVENT_BUFFER_MAX: BUFFER }), world });
+      }
+    }
+  });
+
+  it("gives them the value that they want in place of what they missed", async () => {
+    const live = await follow({ snapshotAfterGap: { method: "last", args: [] } });
+    source.last = 4;
+    land(5);
+    await answerAll();
+    expect(live.story.slice(2)).toEqual(["subscribed 5", "snapshot 5 at 5"]);
+  });
+
+  it("on another node it is looked at when it has been found again", async () => {
+    source.isHere = false;
+    const live = await follow();
+    source.last = 4;
+    source.watcher?.found({ last: 4, exists: true });
+    await answerAll();
+    land(5);
+    expect(live.story.slice(2)).toEqual(["subscribed 4", "event 5 said"]);
+  });
+
+  it("one who comes to it with what only was told here is told where it stands", async () => {
+    source.isHere = false;
+    const live = await follow();
+    const late = join({ kind: "after", number: TOLD - 2 });
+    await time.settle();
+    // The read was asked before the last event, and answers after it: nobody has gone back.
+    source.answer();
+    await answerAll();
+    expect([live.story.at(-1), late.numbers]).toEqual([`event ${TOLD} said`, [TOLD - 1, TOLD]]);
   });
 });
 
