@@ -306,8 +306,20 @@ export class Members implements Membership {
     void this.#oldRecords.tidy(this.#sightings.all(), this.#session.key, reading);
     this.#checkOwnName(reading);
     const hasChanged = this.#refreshList();
-    for (const record of ended) if (record.journal !== self.journal) events.sessionEnded(record);
-    if (hasChanged) events.changed();
+    for (const record of ended) if (record.journal !== self.journal) this.#inform(() => events.sessionEnded(record));
+    if (hasChanged) this.#inform(() => events.changed());
+  }
+
+  /** A fault of those who hear of other nodes is told, and ends neither the process nor what is known of those nodes. */
+  #inform(tell: () => void): void {
+    try {
+      tell();
+    } catch (thrown) {
+      this.#options.log.error(
+        { ...this.#named(), error: asMoonportError(thrown) },
+        "other nodes are there, and that was not acted on",
+      );
+    }
   }
 
   /** At the next third of the ttl, or as soon as it can be proved that somebody is dead. */

@@ -72,7 +72,9 @@ export class RecordReader {
   fresh(): Promise<Reading> {
     if (this.#next !== undefined) return this.#next;
     if (this.#running === undefined) return this.#begin();
-    this.#next = this.#running.then(() => this.#begin());
+    const begin = (): Promise<Reading> => this.#begin();
+    // Whoever was told of the one before may have thrown: that is no reason never to read again.
+    this.#next = this.#running.then(begin, begin);
     return this.#next;
   }
 

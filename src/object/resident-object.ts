@@ -200,7 +200,7 @@ export class ResidentObject implements FileHolder {
     if (!state.open.shipper.clean) return false;
     const settled = state.open.cargo.settleFile();
     if (settled === "in_use") return false;
-    if (settled === "settled") this.#context.localCopies.closed(state.open.path, state.open.database.sizeBytes());
+    if (settled === "settled") this.#keepFile(state.open);
     this.#closeNow(state.open, residencyEnded(this.object.id));
     if (settled === "failed") this.#discardFile(state.open);
     return true;
@@ -475,8 +475,8 @@ export class ResidentObject implements FileHolder {
   #retryRowLater(): void {
     const { world, settings } = this.#context;
     world.timers.after(settings.DIRECTORY_RETRY_MS, () => {
-      // Only while it is here: the next activation derives the row anyway.
-      if (this.#state.kind === "open" && this.#mailbox.size === 0)
+      // Only while it is here and stays: the next activation derives the row anyway.
+      if (this.#state.kind === "open" && this.#mailbox.size === 0 && this.#leaving === undefined)
         this.submit({ kind: "row", resolve() {}, reject() {} });
     });
   }
@@ -581,7 +581,7 @@ export class ResidentObject implements FileHolder {
   #hasEnded(open: OpenObject): void {
     this.#context.claims.ended(this.object);
     this.#closeNow(open, residencyEnded(this.object.id));
-    open.removeFile();
+    this.#discardFile(open);
     this.#letReadsRun();
   }
 
@@ -607,6 +607,18 @@ export class ResidentObject implements FileHolder {
       const fields = { object: this.object.id, error: (error as Error).message };
       this.#context.log.error(fields, "committed writes could not be shipped before the file was given up");
       this.#context.claims.forget(this.object);
+    }
+  }
+
+  /** The longest unused files make room for it. A disk that does not let them go has to be looked after; objects close all the same. */
+  #keepFile({ path, database }: OpenObject): void {
+    try {
+      this.#context.localCopies.closed(path, database.sizeBytes());
+    } catch (error) {
+      this.#context.log.warn(
+        { object: this.object.id, error: (error as Error).message },
+        "no room made for local files",
+      );
     }
   }
 

@@ -243,9 +243,14 @@ export class QuorumShipper implements Shipping {
       return;
     }
     faultPoint("flight.acknowledged", this.#parts.claim.object.id);
-    const before = this.#book.released;
-    const released = noteAnswer(this.#book, answer);
-    if (released > before) this.#release(released);
+    try {
+      const before = this.#book.released;
+      const released = noteAnswer(this.#book, answer);
+      if (released > before) this.#release(released);
+    } catch (error) {
+      // As with a flight to the bucket: what follows from this object's landing ends no other's.
+      this.#break(error as Error);
+    }
   }
 
   #release(throughSeq: number, carried: Released["carried"] = "segment"): void {

@@ -335,9 +335,14 @@ export class Shipper<L extends Load> implements Shipping {
     permit?.release();
     // end() may have run while the leg was under way; its waiters have been told.
     if (this.#hasEnded()) return;
-    if (outcome.kind === "failed") this.#failed(flight, outcome.error);
-    else if (outcome.kind === "lost") this.#break(outcome.error);
-    else this.#landed(flight, clock.monotonicMs() - begunMs);
+    try {
+      if (outcome.kind === "failed") this.#failed(flight, outcome.error);
+      else if (outcome.kind === "lost") this.#break(outcome.error);
+      else this.#landed(flight, clock.monotonicMs() - begunMs);
+    } catch (error) {
+      // A fault of what follows from a flight concerns this object: its residency ends, and not the process.
+      this.#break(error as Error);
+    }
   }
 
   /** @param tookMs the try that landed it */

@@ -94,6 +94,24 @@ describe("a read-only folder", () => {
     expect(await node.call("Box/a", "put", 1_000)).toBe(1_000);
   });
 
+  it("that lets go of no file keeps what was destroyed, and what is too much, and the node serves on", async () => {
+    const node = await VirtualNode.start({
+      classes: { Box },
+      settings: { OBJECT_IDLE_MS: 1_000, LOCAL_BYTES_MAX: 1_048_576 },
+    });
+    for (const name of ["a", "b", "c"]) await node.call(`Box/${name}`, "put", 700_000);
+    node.world.folder.intercept = (operation) => {
+      if (operation === "remove") throw MoonportError.of("storage_readonly", "the disk is read-only");
+    };
+    await node.time.until(node.node.destroy(node.identity("Box/a")));
+    await node.time.advance(5_000);
+    expect((await node.time.until(node.node.status())).openFiles).toBe(0);
+    node.world.folder.intercept = undefined;
+    expect(await node.call("Box/b", "count")).toBe(1);
+    expect(await codeOf(node.call("Box/a", "put", 1_000))).toBe("no error");
+    expect(await node.call("Box/a", "count")).toBe(1);
+  });
+
   it("fails the objects whose files cannot be made, while those already open are served", async () => {
     const node = await VirtualNode.start({ classes: { Box } });
     await node.call("Box/a", "put", 1_000);
