@@ -25,7 +25,14 @@ export class EntryRun<E extends SeqRange> {
   }
 
   static of<E extends SeqRange>(...entries: readonly E[]): EntryRun<E> {
-    return entries.reduce((run, entry) => run.appended(entry), new EntryRun<E>([], 0, 0));
+    return EntryRun.from(entries);
+  }
+
+  /** However many: as the arguments of a call they are bounded by the stack, and a tail is bounded by the journal alone. */
+  static from<E extends SeqRange>(entries: Iterable<E>): EntryRun<E> {
+    let run = new EntryRun<E>([], 0, 0);
+    for (const entry of entries) run = run.appended(entry);
+    return run;
   }
 
   get length(): number {

@@ -85,7 +85,13 @@ export class PromiseBatches {
   }
 
   async #askWaiting(batch: readonly Waiting[]): Promise<void> {
-    const answers = await this.#askTogether(batch);
+    let answers: readonly Answer[];
+    try {
+      answers = await this.#askTogether(batch);
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      answers = batch.map(() => error);
+    }
     this.#underWay--;
     this.#plan();
     for (const [index, { object, epoch, journal, resolve, reject }] of batch.entries()) {
@@ -121,7 +127,12 @@ export class PromiseBatches {
 
 function answerAbout({ object }: AskedPromise, [about, answer]: PromisesAnswer[number]): Answer {
   if (about !== object) return MoonportError.of("internal", `a journal answered about ${about}, not ${object}`);
-  if (answer.kind !== "failed") return fromWire(answer);
+  try {
+    if (answer.kind !== "failed") return fromWire(answer);
+  } catch (thrown) {
+    // What cannot be understood of one journal's tail is no answer to that, and says nothing of the others.
+    return asMoonportError(thrown);
+  }
   return errorOf(answer.problem) ?? MoonportError.of("internal", "another node failed and did not say how");
 }
 

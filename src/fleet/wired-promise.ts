@@ -25,5 +25,5 @@ export function toWire(answer: PromiseAnswer<Payload>): WiredPromise {
 export function fromWire(wired: WiredPromise): PromiseAnswer<Payload> {
   if (wired.kind !== "promised") return wired;
   const { kind, journal, epoch, tailEpoch, base, have, entries } = wired;
-  return { kind, journal, epoch, tail: { tailEpoch, base, have, entries: EntryRun.of(...entries) } };
+  return { kind, journal, epoch, tail: { tailEpoch, base, have, entries: EntryRun.from(entries) } };
 }

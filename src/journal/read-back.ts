@@ -72,9 +72,7 @@ export async function readTail(
 ): Promise<EntryRun<JournalEntry<Payload>>> {
   const kept = [...entries];
   for (const { payload } of kept) assert(payload.at.kind === "stored", "a tail is read when it is durable");
-  let run = EntryRun.of<JournalEntry<Payload>>();
-  for (const entry of await readEntries(world, reader, kept)) run = run.appended(entry);
-  return run;
+  return EntryRun.from(await readEntries(world, reader, kept));
 }
 
 /**

@@ -74,7 +74,9 @@ export class CopyFile {
     const first = manifest.segments.findIndex(({ toSeq }) => toSeq > this.#seq);
     if (first < 0) return undefined;
     const way: Uint8Array[] = [];
-    for await (const { value } of bodiesOf(source, manifest.segments.slice(first))) way.push(...segmentsOf(value));
+    for await (const { value } of bodiesOf(source, manifest.segments.slice(first))) {
+      for (const segment of segmentsOf(value)) way.push(segment);
+    }
     // Of what lies in one body it may have taken some from a journal.
     const start = way.findIndex((bytes) => decodeSegment(bytes).toSeq > this.#seq);
     const next = way[start];

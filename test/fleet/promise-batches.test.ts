@@ -75,6 +75,44 @@ describe("promises that are asked for in one turn", () => {
     expect(answers).toMatchObject([{ status: "fulfilled" }, { status: "rejected", reason: { code: "internal" } }]);
   });
 
+  it("bring a tail of as many entries as a journal holds", async () => {
+    const payload = new Uint8Array(8);
+    const count = 200_000;
+    const entries = EntryRun.from(Array.from({ length: count }, (_, n) => ({ afterSeq: n, toSeq: n + 1, payload })));
+    const tail = { tailEpoch: 1, base: 0, have: count, entries };
+    const long = async (): Promise<PromiseAnswer<Payload>> => ({ kind: "promised", journal: JOURNAL, epoch: 1, tail });
+    const stage = new Stage((body) => answerPromises(journalOf(long), body, 100));
+    const [answer] = await stage.ask("x");
+    const told =
+      answer?.status === "fulfilled" && answer.value.kind === "promised" ? answer.value.tail.entries : undefined;
+    expect(told?.length).toBe(count);
+  });
+
+  it("fail for the object whose tail has a hole, and for no other", async () => {
+    const holed = [1, 5].map((toSeq) => ({ afterSeq: toSeq - 1, toSeq, payload: new Uint8Array(1) }));
+    const stage = new Stage(async (body) =>
+      body.map(([object, epoch]) => {
+        const entries = object === "y" ? holed : [];
+        return [object, { kind: "promised", journal: JOURNAL, epoch, tailEpoch: 1, base: 0, have: 5, entries }];
+      }),
+    );
+    expect(await stage.ask("x", "y", "z")).toMatchObject([
+      { status: "fulfilled" },
+      { status: "rejected", reason: { code: "internal" } },
+      { status: "fulfilled" },
+    ]);
+  });
+
+  it("all fail where what came is no answer, and the next are asked all the same", async () => {
+    let asked = 0;
+    const stage = new Stage(async (body) => {
+      if (++asked === 1) return 7 as unknown as PromisesAnswer;
+      return answerPromises(journalOf(answering), body, 100);
+    });
+    expect(await stage.ask("x", "y")).toMatchObject([{ status: "rejected" }, { status: "rejected" }]);
+    expect(await stage.ask("x")).toMatchObject([{ status: "fulfilled" }]);
+  });
+
   it("fail one by one where the journal fails for one", async () => {
     const failing: JournalPort["promise"] = async (object, request) => {
       if (object === "y") throw MoonportError.of("bucket_failed", "its record cannot be read");
