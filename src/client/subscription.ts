@@ -23,7 +23,10 @@ export type SubscriptionItem =
     }
   /** The reading method's value, which contains everything up to event `number`. */
   | { readonly kind: "snapshot"; readonly value: PlainValue; readonly number: number }
-  /** The node no longer keeps the events `from` to `first - 1`; `first` is the next. */
+  /**
+   * The node no longer keeps the events `from` to `first - 1`; `first` is the next. Where both are a number that was read before,
+   * the object counts lower than it did: what follows are other events.
+   */
   | { readonly kind: "gap"; readonly from: number; readonly first: number }
   /** The object is gone; the last item. `after`: the number of its last event. */
   | { readonly kind: "destroyed"; readonly after: number };
@@ -114,8 +117,10 @@ export class LiveSubscription implements Subscription, Watch {
   take(frame: Exclude<WatchFrame, { type: "error" | "ended" }>): void {
     switch (frame.type) {
       case "subscribed":
+        this.#countsFrom(frame.after);
         return this.#begun(frame.after);
       case "snapshot":
+        this.#countsFrom(frame.number);
         this.#push({ kind: "snapshot", value: frame.value, number: frame.number });
         return this.#begun(frame.number);
       case "event": {
@@ -155,9 +160,16 @@ export class LiveSubscription implements Subscription, Watch {
     }
   }
 
+  /** An object that counts lower than this has come, in a bucket of an earlier state, say, has not told of what comes next. */
+  #countsFrom(number: number): void {
+    if (this.#position.kind === "after" && number < this.#position.number) this.#gap(number + 1, number + 1);
+  }
+
   #begun(after: number): void {
-    if (this.#position.kind === "start") this.#position = { kind: "after", number: after };
-    this.#after ??= after;
+    if (this.#position.kind === "start") {
+      this.#position = { kind: "after", number: after };
+      this.#after = after;
+    }
     this.#settleReady?.resolve(after);
     this.#settleReady = undefined;
   }

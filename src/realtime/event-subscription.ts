@@ -128,11 +128,21 @@ export class EventSubscription implements Subscription, Follower {
   async #prepareAfter(number: number): Promise<void> {
     const { topic } = this.#parts;
     if (number === topic.last) return this.#beginAt(number);
-    if (topic.last !== undefined && number > topic.last && topic.isUpToDate) return this.#beginAt(topic.last);
+    if (topic.last !== undefined && number > topic.last && topic.isUpToDate) return this.#beginLower(topic.last);
     const page = await topic.read(number);
-    if (number >= page.last) return this.#beginAt(page.last);
+    if (number > page.last) return this.#beginLower(page.last);
+    if (number === page.last) return this.#beginAt(number);
     this.#firstPage = page;
     this.#beginAt(number);
+  }
+
+  /** What it was to go on after is not in the object: whoever wants a value in place of what it missed gets it. */
+  async #beginLower(last: number): Promise<void> {
+    const { request, topic, source } = this.#parts;
+    if (request.snapshotAfterGap === undefined) return this.#beginAt(last);
+    const { value, number } = await source.evaluate(request.object, request.snapshotAfterGap, request.caller);
+    topic.saw(number);
+    this.#beginAt(number, { kind: "snapshot", value, number });
   }
 
   #beginAt(number: number, snapshot?: Greeting[number]): void {

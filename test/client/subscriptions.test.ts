@@ -55,6 +55,36 @@ async function reconnect(): Promise<void> {
   await node.time.advance(1_000);
 }
 
+describe("a subscription whose object counts lower after a reconnect", () => {
+  it("tells a gap, and goes on from what the node says", async () => {
+    const subscription = await subscribed({ from: { after: 5 } });
+    await node.connection.say({ type: "subscribed", id: id(), after: 5 }, event(6));
+    await reconnect();
+    expect(node.connection.last("subscribe").from).toEqual({ kind: "after", number: 6 });
+    await node.connection.say({ type: "subscribed", id: id(), after: 2 }, event(3), event(4));
+    expect(await read(subscription, 4)).toEqual(["event 6", "gap 3-3", "event 3", "event 4"]);
+    expect(subscription.after).toBe(4);
+    await reconnect();
+    expect(node.connection.last("subscribe").from).toEqual({ kind: "after", number: 4 });
+  });
+
+  it("gets the value that it wants after a gap", async () => {
+    const subscription = await subscribed({ from: { after: 5 }, snapshotAfterGap: { snapshot: "top" } });
+    await node.connection.say({ type: "subscribed", id: id(), after: 5 }, event(6));
+    await reconnect();
+    await node.connection.say({ type: "snapshot", id: id(), value: 9, number: 2 });
+    await node.connection.say({ type: "subscribed", id: id(), after: 2 }, event(3));
+    expect(await read(subscription, 4)).toEqual(["event 6", "gap 3-3", "snapshot 2 9", "event 3"]);
+  });
+
+  it("hears it also where the node finds out under way", async () => {
+    const subscription = await subscribed();
+    await node.connection.say({ type: "subscribed", id: id(), after: 5 }, event(6));
+    await node.connection.say({ type: "subscribed", id: id(), after: 0 }, event(1));
+    expect(await read(subscription, 3)).toEqual(["event 6", "gap 1-1", "event 1"]);
+  });
+});
+
 describe("a subscription", () => {
   it.each([
     [undefined, { kind: "now" }],
