@@ -47,10 +47,20 @@ export class EventStream {
       const request = http.get({ ...target, headers: { accept: EVENT_STREAM_TYPE, ...headers }, agent: false });
       this.#request = request;
       this.#heard();
-      request.on("error", (cause) => reject(this.#unreachable("does not answer", cause)));
+      let isOpen = false;
+      request.on("error", (cause) => {
+        if (isOpen) return;
+        this.close();
+        reject(this.#unreachable("does not answer", cause));
+      });
       request.on("response", (response) => {
         const isStream = response.headers["content-type"]?.startsWith(EVENT_STREAM_TYPE) === true;
-        if (response.statusCode !== 200 || !isStream) return this.#readRefusal(response).then(reject, reject);
+        if (response.statusCode !== 200 || !isStream) {
+          return this.#readRefusal(response)
+            .finally(() => this.close())
+            .then(reject, reject);
+        }
+        isOpen = true;
         this.#read(response);
         resolve();
       });
@@ -112,7 +122,6 @@ export class EventStream {
       text += part;
       if (text.length > REFUSAL_BYTES_MAX) break;
     }
-    this.close();
     return refusalOf(text) ?? this.#unreachable(`answered ${response.statusCode} and is no Moonport node`);
   }
 

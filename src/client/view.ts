@@ -81,9 +81,12 @@ export class LiveView implements View<PlainValue>, Watch {
   /** What the node may get over by itself ends nothing; what the class refuses ends the loop unless it is looked after. */
   #failed(error: MoonportError): void {
     const { onError } = this.#request;
-    // In a turn of its own: what it throws is not the connection's.
-    if (onError !== undefined) queueMicrotask(() => onError(error));
-    else if (!error.retryable) {
+    if (onError !== undefined) {
+      // Whoever is told of it is also told that it is over, were it with the same value as before.
+      this.#last = undefined;
+      // In a turn of its own: what it throws is not the connection's.
+      queueMicrotask(() => onError(error));
+    } else if (!error.retryable) {
       this.#entry.close();
       this.#queue.end(error);
     }

@@ -225,3 +225,26 @@ describe("a subscription over HTTP", () => {
     while ((await served.node.status()).subscriptions > 0) await new Promise((resolve) => setImmediate(resolve));
   });
 });
+
+it("a stream that cannot be opened leaves no timer behind, whether nobody listens or the node refuses", async () => {
+  const running = new Set<object>();
+  const counting = (delayMs: number, run: () => void): ReturnType<typeof world.timers.after> => {
+    const timer = world.timers.after(delayMs, run);
+    const counted = {
+      cancel: () => {
+        running.delete(counted);
+        timer.cancel();
+      },
+    };
+    running.add(counted);
+    return counted;
+  };
+  const at = { ...world, timers: { ...world.timers, after: counting } };
+  const served = await serveNode({ classes });
+  const open = (url: string, of: SubscribeRequest) => clientOf(url, at).subscribe(of, new RecordingSink());
+  const unknown = request({ object: identityOf("default", "Nobody", "a") });
+  await expect(open(`http://127.0.0.1:${served.port}`, unknown)).rejects.toMatchObject({ code: "class_not_found" });
+  await served.stop();
+  await expect(open(`http://127.0.0.1:${served.port}`, request())).rejects.toMatchObject({ code: "node_unreachable" });
+  expect(running.size).toBe(0);
+});

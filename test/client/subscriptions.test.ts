@@ -315,6 +315,8 @@ describe("a live view", () => {
     const top = client.object("Auction", "lot-42").view("top", [], { onError: ({ code }) => codes.push(code) });
     await node.connection.say(failed(MoonportError.byClass("sealed", "no")), view(1, 1));
     expect([(await top.next()).value, codes]).toEqual([1, ["sealed"]]);
+    await node.connection.say(failed(MoonportError.byClass("closed", "no")), view(1, 3));
+    expect([(await top.next()).value, codes]).toEqual([1, ["sealed", "closed"]]);
   });
 
   it("ends with its loop, its signal and its object", async () => {
