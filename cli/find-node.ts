@@ -52,16 +52,25 @@ export async function withNode<T>(
       if (url === undefined) throw error;
     }
   }
+  let unknown: unknown;
   for (let lost = 1; ; lost++) {
     try {
       return await withClient(context, url, use);
     } catch (error) {
-      const mayRepeat = isRepeatable && isOwn(error, "node_unreachable") && lost < NODES_LOST_MAX;
+      if (hasLostNode(error)) unknown = error;
+      const mayRepeat =
+        isRepeatable && (isOwn(error, "node_unreachable") || hasLostNode(error)) && lost < NODES_LOST_MAX;
       const next = mayRepeat ? await nextUrl(context) : undefined;
-      if (next === undefined) throw error;
+      // That the next one is not there either says nothing of what the first one did.
+      if (next === undefined) throw isOwn(error, "node_unreachable") ? (unknown ?? error) : error;
       url = next;
     }
   }
+}
+
+/** It went away under the request. Who waited long enough does not wait for another node. */
+function hasLostNode(error: unknown): boolean {
+  return error instanceof MoonportError && isOwn(error, "outcome_unknown") && error.details?.lost === "connection";
 }
 
 async function withClient<T>(context: Context, url: string, use: (found: FoundNode) => Promise<T>): Promise<T> {

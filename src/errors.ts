@@ -179,7 +179,7 @@ export const ERROR_CODES = {
     exit: 6,
     retryable: true,
     meaning:
-      "The write is committed on the node, but its flight has not landed within the gate's bound. Asking again with the same call id tells what became of it.",
+      "The call may have run, its answer being lost; or its write is committed on the node, but its flight has not landed within the gate's bound. Asking again with the same call id tells what became of it.",
   },
 
   storage_full: operator(507, "The disk is full."),

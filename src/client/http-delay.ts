@@ -17,7 +17,10 @@ import { uuidv7, type World } from "../world/world.js";
 export interface Asking {
   readonly world: Pick<World, "clock" | "random">;
   get(path: string): Promise<unknown>;
-  post(path: string, body?: string): Promise<unknown>;
+  /** @param callId under which a repeat sends nothing twice */
+  send(path: string, body: string, callId: string): Promise<unknown>;
+  /** Asked once: the answer to a repeat would be another. */
+  change(path: string): Promise<unknown>;
 }
 
 const ADMIN = "/v1/admin/delay";
@@ -41,7 +44,7 @@ export class HttpDelay implements DelayApi {
       ...outcomeFields(outcome),
     });
     const path = `/v1/${app}/${className}/${encodeURIComponent(key)}/-/send/${encodeURIComponent(method)}${query}`;
-    return (await this.#asking.post(path, wireJson([...args] as PlainValue[]))) as { id: string };
+    return (await this.#asking.send(path, wireJson([...args] as PlainValue[]), id)) as { id: string };
   }
 
   async list({ states, app, object, after, limit }: DelayFilter): Promise<readonly CommandInfo[]> {
@@ -55,16 +58,16 @@ export class HttpDelay implements DelayApi {
   }
 
   async cancel(id: string): Promise<ChangedAnswer> {
-    return ((await this.#asking.post(`${pathOf(id)}/cancel`)) as { answer: ChangedAnswer }).answer;
+    return ((await this.#asking.change(`${pathOf(id)}/cancel`)) as { answer: ChangedAnswer }).answer;
   }
 
   async move(id: string, time: SendTime): Promise<ChangedAnswer> {
     const path = `${pathOf(id)}/move${queryOf(timeFields(time))}`;
-    return ((await this.#asking.post(path)) as { answer: ChangedAnswer }).answer;
+    return ((await this.#asking.change(path)) as { answer: ChangedAnswer }).answer;
   }
 
   async retry(id: string): Promise<boolean> {
-    return ((await this.#asking.post(`${pathOf(id)}/retry`)) as { retried: boolean }).retried;
+    return ((await this.#asking.change(`${pathOf(id)}/retry`)) as { retried: boolean }).retried;
   }
 
   async log(shard: number, after: number, limit: number): Promise<readonly LogEntry[]> {

@@ -76,7 +76,14 @@ interface Ask {
   readonly signal?: AbortSignal;
   /** Not to be sent again on its own: a second time it would mean something else. */
   readonly once?: true;
+  /** Whether it may change something. Default: unless it is a GET. */
+  readonly changes?: boolean;
+  /** Under which a repeat does nothing twice. */
+  readonly callId?: string;
 }
+
+/** What an error says of an answer that was lost. */
+type Lost = "connection" | "time" | "caller";
 
 interface RawAnswer {
   readonly status: number;
@@ -128,7 +135,8 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     this.delay = new HttpDelay({
       world: options.world,
       get: (path) => this.#get(path),
-      post: async (path, body) => (await this.#ask({ method: "POST", path, ...(body !== undefined && { body }) })).body,
+      send: async (path, body, callId) => (await this.#ask({ method: "POST", path, body, callId })).body,
+      change: async (path) => (await this.#ask({ method: "POST", path, once: true })).body,
     });
   }
 
@@ -142,15 +150,16 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     const { object, args, signal } = request;
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
     const path = `/v1/${objectPath(object)}/${encodeURIComponent(request.method)}`;
+    const callId = request.callId ?? uuidv7(this.#options.world);
     const headers = {
-      [CALL_ID_HEADER]: request.callId ?? uuidv7(this.#options.world),
+      [CALL_ID_HEADER]: callId,
       [TIMEOUT_HEADER]: String(Math.max(1, Math.ceil(timeoutMs))),
       ...(request.consistency && { [CONSISTENCY_HEADER]: request.consistency }),
     };
     const body = wireJson([...args]);
     const ask: Ask = request.mustRead
-      ? { method: "GET", path: `${path}?args=${encodeURIComponent(body)}`, headers, timeoutMs }
-      : { method: "POST", path, body, headers, timeoutMs };
+      ? { method: "GET", path: `${path}?args=${encodeURIComponent(body)}`, headers, timeoutMs, callId }
+      : { method: "POST", path, body, headers, timeoutMs, callId };
     const answer = await this.#ask(signal === undefined ? ask : { ...ask, signal });
     const { [SEQ_HEADER]: seq, [FROM_HEADER]: from, [NODE_HEADER]: name, [NODE_URL_HEADER]: url } = answer.headers;
     return {
@@ -187,7 +196,12 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
 
   async sql(object: ObjectIdentity, statement: string, parameters: readonly SqlValue[]): Promise<SqlRows> {
     const body = wireJson({ statement, parameters: [...parameters] });
-    const answer = await this.#ask({ method: "POST", path: `/v1/admin/sql/${objectPath(object)}`, body });
+    const answer = await this.#ask({
+      method: "POST",
+      path: `/v1/admin/sql/${objectPath(object)}`,
+      body,
+      changes: false,
+    });
     return answer.body as { columns: string[]; rows: SqlValue[][] };
   }
 
@@ -242,23 +256,28 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
   async runUnit(request: UnitRequest): Promise<UnitResponse> {
     const { app, unit, signal } = request;
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
-    const raw = await this.#exchange({
+    const callId = request.callId ?? uuidv7(this.#options.world);
+    const ask: Ask = {
       method: request.method,
       path: `/v1/${app}/units/${encodeURIComponent(unit)}${unitPath(request)}`,
       ...unitBody(request),
       headers: {
         ...unitBody(request).headers,
-        [CALL_ID_HEADER]: request.callId ?? uuidv7(this.#options.world),
+        [CALL_ID_HEADER]: callId,
         [TIMEOUT_HEADER]: String(Math.max(1, Math.ceil(timeoutMs))),
       },
       timeoutMs,
       ...(signal !== undefined && { signal }),
+      callId,
+      // A GET of a unit may write as well.
+      changes: true,
       // What a unit fetches it would fetch again.
       once: true,
-    });
+    };
+    const raw = await this.#exchange(ask);
     const { status, headers } = raw;
     if (headers[UNIT_HEADER] === undefined) {
-      throw errorOf(answerOf(raw).body) ?? this.#unreachable(`answered ${status} and is no Moonport node`);
+      throw errorOf(answerOf(raw).body) ?? this.#strange(ask, status);
     }
     return { status, headers: unitHeaders(headers), body: unitAnswerBody(raw) };
   }
@@ -384,18 +403,28 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     const raw = await this.#exchange(ask);
     const { status, headers, body } = answerOf(raw);
     if (status === 200 && body !== undefined) return { status, headers, body };
-    throw errorOf(body) ?? this.#unreachable(`answered ${status} and is no Moonport node`);
+    throw errorOf(body) ?? this.#strange(ask, status);
   }
 
-  #exchange(ask: Ask): Promise<RawAnswer> {
+  /** @param wasSent before, over a connection that was closed: what that came to is not known */
+  #exchange(ask: Ask, wasSent = false): Promise<RawAnswer> {
     const { world, token } = this.#options;
     return new Promise((resolve, reject) => {
       const request = http.request({ ...this.#target, agent: this.#agent, ...requestOf(ask, token) });
       const waitMs = ask.timeoutMs === undefined ? this.#timeoutMs : ask.timeoutMs + ANSWER_MARGIN_MS;
-      const timer = world.timers.after(waitMs, () => {
-        fail(this.#unreachable(`did not answer within ${Math.round(waitMs)} ms`));
+      // Before there is a connection nothing has left.
+      let isSent = wasSent;
+      request.once("socket", (socket) => {
+        if (!socket.connecting) isSent = true;
+        else socket.once("connect", () => (isSent = true));
       });
-      const gone = (): void => fail(callerGone());
+      const lose = (what: string, lost: Lost, cause?: unknown): void =>
+        fail(isSent && changes(ask) ? this.#unknown(ask, what, lost, cause) : this.#unreachable(what, cause));
+      const timer = world.timers.after(waitMs, () => lose(`did not answer within ${Math.round(waitMs)} ms`, "time"));
+      const gone = (): void => {
+        if (isSent && changes(ask)) lose("was not waited for", "caller");
+        else fail(callerGone());
+      };
       let isSettled = false;
       const settle = (): void => {
         isSettled = true;
@@ -414,20 +443,39 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
         // The node closed a kept connection just as we took it up again. A fresh one tells whether it is still there.
         if (request.reusedSocket && cause.code === "ECONNRESET" && ask.once !== true) {
           settle();
-          return resolve(this.#exchange(ask));
+          return resolve(this.#exchange(ask, true));
         }
-        fail(this.#unreachable(`does not answer (${cause.code ?? cause.message})`, cause));
+        lose(`does not answer (${cause.code ?? cause.message})`, "connection", cause);
       });
       request.on("response", (response) => {
         const parts: Buffer[] = [];
         response.on("data", (part: Buffer) => parts.push(part));
-        response.on("error", (cause) => fail(this.#unreachable("broke off its answer", cause)));
+        response.on("error", (cause) => lose("broke off its answer", "connection", cause));
         response.on("end", () => {
           settle();
           resolve({ status: response.statusCode ?? 0, headers: response.headers, bytes: Buffer.concat(parts) });
         });
       });
       request.end(ask.body);
+    });
+  }
+
+  /** What stands between may have passed the request on. */
+  #strange(ask: Ask, status: number): MoonportError {
+    const what = `answered ${status} and is no Moonport node`;
+    return status >= 500 && changes(ask) ? this.#unknown(ask, what, "connection") : this.#unreachable(what);
+  }
+
+  #unknown({ callId }: Ask, what: string, lost: Lost, cause?: unknown): MoonportError {
+    const named = callId === undefined ? {} : { callId };
+    return MoonportError.of("outcome_unknown", `${this.#options.url} ${what}: what was asked for may have been done`, {
+      cause,
+      hint:
+        callId === undefined
+          ? "look whether it was done before you ask again"
+          : "ask again with the same id to learn what became of it",
+      ...named,
+      details: { ...named, lost },
     });
   }
 
@@ -514,6 +562,10 @@ function answerBody(text: string): PlainValue | undefined {
 function as<T extends object>(body: PlainValue): T {
   const report: unknown = body;
   return report as T;
+}
+
+function changes({ method, changes = method !== "GET" }: Ask): boolean {
+  return changes;
 }
 
 function callerGone(): MoonportError {

@@ -184,10 +184,68 @@ describe("a node that is not there", () => {
     stranger.server.close();
   });
 
-  it("is unreachable when it dies under the call", async () => {
-    const dying = await listen("");
-    expect((await errorOf(new HttpNodeClient({ url: dying.url, world }).call(say))).code).toBe("node_unreachable");
-    dying.server.close();
+  it("leaves the outcome of a write unknown when it dies under it, and says under which id to ask again", async () => {
+    const halves = [
+      "",
+      "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1",
+      "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
+    ];
+    for (const half of halves) {
+      const dying = await listen(half);
+      const lost = new HttpNodeClient({ url: dying.url, world });
+      const unit = {
+        app: "default",
+        unit: "pay",
+        method: "GET",
+        path: "/",
+        query: {},
+        headers: {},
+        caller: say.caller,
+      };
+      for (const asked of [
+        () => lost.call({ ...say, callId: "order-17" }),
+        () => lost.runUnit({ ...unit, callId: "order-17" }),
+      ]) {
+        const details = { callId: "order-17", lost: "connection" };
+        expect(await errorOf(asked())).toMatchObject({ code: "outcome_unknown", callId: "order-17", details });
+      }
+      const own = await errorOf(lost.call(say));
+      expect([own.code, own.callId]).toEqual(["outcome_unknown", expect.stringMatching(/^[0-9a-f-]{36}$/)]);
+      const sent = { app: "default", className: "Echo", key: "a", method: "say", args: [], id: "later" } as const;
+      expect(await errorOf(lost.delay.send(sent))).toMatchObject({ code: "outcome_unknown", callId: "later" });
+      for (const asked of [() => lost.destroy(object), () => lost.delay.cancel("later"), () => lost.recover(object)]) {
+        expect(await errorOf(asked())).toMatchObject({ code: "outcome_unknown", callId: undefined });
+      }
+      // What only reads has done nothing, whatever became of it.
+      for (const asked of [
+        () => lost.call({ ...say, mustRead: true }),
+        () => lost.sql(object, "select 1", []),
+        () => lost.status(),
+      ]) {
+        expect((await errorOf(asked())).code).toBe("node_unreachable");
+      }
+      lost.close();
+      dying.server.close();
+    }
+  });
+
+  it("leaves it unknown, too, when it does not answer in time, or is not waited for", async () => {
+    let timeIsUp = (): void => {};
+    const after = (_delayMs: number, run: () => void): { cancel(): void } => {
+      timeIsUp = run;
+      return { cancel() {} };
+    };
+    const late = new HttpNodeClient({ url: open.url, world: { ...world, timers: { ...world.timers, after } } });
+    const begun = deferred<void>();
+    open.node.answer = () => {
+      begun.resolve();
+      return new Promise<CallReply>(() => {});
+    };
+    const call = errorOf(late.call({ ...say, callId: "order-18" }));
+    await begun.promise;
+    timeIsUp();
+    expect(await call).toMatchObject({ code: "outcome_unknown", details: { callId: "order-18", lost: "time" } });
+    late.close();
   });
 
   it("is asked again on a fresh connection when it closes the kept one, but is told once to destroy", async () => {
@@ -203,7 +261,13 @@ describe("a node that is not there", () => {
     const patient = new HttpNodeClient({ url: forgetful.url, world });
     for (let calls = 1; calls <= 3; calls++) expect(await patient.call(say)).toEqual({ value: 1 });
     expect(connections).toBe(3);
-    expect((await errorOf(patient.destroy(object))).code).toBe("node_unreachable");
+    expect((await errorOf(patient.destroy(object))).code).toBe("outcome_unknown");
+    for (const change of [() => patient.delay.cancel("x"), () => patient.delay.retry("x")]) {
+      await patient.call(say);
+      const before = connections;
+      expect((await errorOf(change())).code).toBe("outcome_unknown");
+      expect(connections).toBe(before);
+    }
     patient.close();
     forgetful.server.close();
   });
@@ -225,7 +289,9 @@ describe("a node that is not there", () => {
     const call = errorOf(client.call({ ...say, signal: controller.signal }));
     await begun.promise;
     controller.abort();
-    expect((await call).code).toBe("caller_gone");
+    // It has begun, and runs to its end.
+    expect(await call).toMatchObject({ code: "outcome_unknown", details: { lost: "caller" } });
+    expect((await errorOf(client.call({ ...say, signal: controller.signal }))).code).toBe("caller_gone");
   });
 });
 
