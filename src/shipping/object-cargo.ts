@@ -3,6 +3,8 @@
  *
  * It owns the object's capture, the ledger of its pages and its checkpoints. Only it checkpoints, and only what it has
  * captured (S2). A segment continues exactly where the last load ended; where it cannot, a snapshot takes its place (S1).
+ * What journals took before a snapshot or the object's end goes ahead of it: they may have released it, flight by flight, and
+ * every state that was acknowledged stands in the object's history.
  */
 import { assert } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
@@ -90,10 +92,12 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   take(): Taken<ObjectLoad> {
     if (this.#end !== undefined) {
       this.#noteCut();
+      if (this.#forBucket.length > 0) return { kind: "load", load: this.#bundle(), isPart: true };
       return { kind: "load", load: { carried: "tombstone", bytes: 0, cutMs: this.#cutMs, ...this.#end } };
     }
     const taken = this.takeSegment();
     if (taken.kind === "snapshot_owed") {
+      if (this.#forBucket.length > 0) return { kind: "load", load: this.#bundle(), isPart: true };
       if (this.#parts.database.inTransaction) return { kind: "after_transaction" };
       return { kind: "load", load: this.#snapshot() };
     }

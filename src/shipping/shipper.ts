@@ -34,7 +34,12 @@ export interface Load {
 }
 
 export type Taken<L extends Load> =
-  | { readonly kind: "load"; readonly load: L }
+  | {
+      readonly kind: "load";
+      readonly load: L;
+      /** What follows it has to be a load of its own: the flight after it leaves at once, and that one releases. */
+      readonly isPart?: true;
+    }
   /** Everything committed has landed already. */
   | { readonly kind: "nothing" }
   /** The cut cannot be made inside an open transaction; {@link Shipper.transactionEnded} tries again. */
@@ -71,6 +76,7 @@ export interface ShipperEvents<L extends Load> {
 interface Flight<L extends Load> {
   readonly number: number;
   readonly load: L;
+  readonly isPart: boolean;
   readonly oldestCommitMs: number;
   failures: number;
 }
@@ -305,15 +311,17 @@ export class Shipper<L extends Load> implements Shipping {
       this.#phase = { kind: "after_transaction", permit };
       return;
     }
-    this.#lastFlight++;
+    const isPart = taken.kind === "load" && taken.isPart === true;
     const oldestCommitMs = this.#oldestUntakenMs ?? this.#parts.world.clock.monotonicMs();
-    this.#oldestUntakenMs = undefined;
+    this.#oldestUntakenMs = isPart ? oldestCommitMs : undefined;
+    // A part has no number: tickets are for what follows it.
+    if (!isPart) this.#lastFlight++;
     if (taken.kind === "nothing") {
       permit?.release();
       this.#arrived(this.#lastFlight, 0);
       return;
     }
-    void this.#fly({ number: this.#lastFlight, load: taken.load, oldestCommitMs, failures: 0 }, permit);
+    void this.#fly({ number: this.#lastFlight, load: taken.load, isPart, oldestCommitMs, failures: 0 }, permit);
   }
 
   async #retry(flight: Flight<L>): Promise<void> {
@@ -347,7 +355,8 @@ export class Shipper<L extends Load> implements Shipping {
 
   /** @param tookMs the try that landed it */
   #landed(flight: Flight<L>, tookMs: number): void {
-    const ticketsReleased = this.#arrived(flight.number, tookMs);
+    if (flight.isPart) this.#start();
+    const ticketsReleased = flight.isPart ? 0 : this.#arrived(flight.number, tookMs);
     const sinceCommitMs = this.#parts.world.clock.monotonicMs() - flight.oldestCommitMs;
     this.#parts.events.landed({ load: flight.load, flight: flight.number, ticketsReleased, sinceCommitMs });
   }

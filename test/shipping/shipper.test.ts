@@ -23,6 +23,8 @@ class Harness {
   readonly shipper: Shipper<Load>;
 
   isFull = false;
+  /** Whether the next load is a part of what is committed. */
+  isPart = false;
 
   constructor(permits?: PermitPool, holdMs?: number, settings: Record<string, number> = {}) {
     this.shipper = new Shipper<Load>({
@@ -69,6 +71,10 @@ class Harness {
   #take(): Taken<Load> {
     if (this.inTransaction) return { kind: "after_transaction" };
     if (this.takenSeq === this.committedSeq) return { kind: "nothing" };
+    if (this.isPart) {
+      this.isPart = false;
+      return { kind: "load", load: { toSeq: 0, bytes: 1, carried: "segment" }, isPart: true };
+    }
     this.takenSeq = this.committedSeq;
     return { kind: "load", load: { toSeq: this.takenSeq, bytes: 1, carried: "segment" } };
   }
@@ -134,6 +140,28 @@ describe("flights and tickets", () => {
     expect(harness.heard).toEqual(["first"]);
     await harness.answer(1);
     expect(harness.heard).toEqual(["first", "second", "read"]);
+  });
+
+  it("releases with what follows a part, which leaves as soon as the part has landed", async () => {
+    const harness = new Harness(undefined, 60_000);
+    harness.isPart = true;
+    harness.isFull = true;
+    harness.write("first");
+    const drained = harness.shipper.drain();
+    await harness.time.settle();
+    harness.write("second");
+    harness.isFull = false;
+    await harness.answer(0, refused);
+    await harness.time.advance(1_000);
+    expect(harness.flights[1]?.load).toBe(harness.flights[0]?.load);
+    await harness.answer(1);
+    expect(harness.heard).toEqual([]);
+    expect(harness.shipper.clean).toBe(false);
+    expect(harness.flights[2]?.load.toSeq).toBe(2);
+    await harness.answer(2);
+    expect(harness.heard).toEqual(["first", "second"]);
+    expect(harness.landed.map(({ ticketsReleased }) => ticketsReleased)).toEqual([0, 2]);
+    await drained;
   });
 
   it("makes a cut that an open transaction forbids as soon as the transaction ends", async () => {
