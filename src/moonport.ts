@@ -15,6 +15,7 @@ import { orAborted } from "./embed/aborted.js";
 import { type AppReader, appReader } from "./embed/app-reader.js";
 import { authenticatorOf } from "./embed/authenticator.js";
 import type { MoonportObject } from "./embed/handle.js";
+import { inTime } from "./embed/in-time.js";
 import { EmbeddedObject } from "./embed/object.js";
 import { guardedObserver, logFormatOf, loggerOf } from "./embed/observing.js";
 import {
@@ -171,7 +172,9 @@ export class Moonport {
     checkUnitName(name);
     const callId = options.callId ?? uuidv7(world);
     const wanted = unitRequestOf({ app, unit: name }, request, { ...options, callId }, settings.VALUE_DEPTH_MAX);
-    return await orAborted(options.signal, () => announced.node.runUnit(wanted));
+    return await orAborted(options.signal, () =>
+      inTime(world, { timeoutMs: options.timeoutMs, callId }, () => announced.node.runUnit(wanted)),
+    );
   }
 
   /**

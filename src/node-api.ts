@@ -17,7 +17,7 @@ export interface CallRequest {
   readonly caller: Caller;
   /** Makes the call safe to repeat; see docs/calls.md. */
   readonly callId?: string;
-  /** Wait in all, from now. Default CALL_TIMEOUT_MS. */
+  /** Within which its turn has to come, from now; one that has begun runs to its end. Default CALL_TIMEOUT_MS. */
   readonly timeoutMs?: number;
   /** Aborted when the caller has gone: a call that has not begun is then skipped. */
   readonly signal?: AbortSignal;

@@ -22,7 +22,11 @@ export function addCall(program: Command): void {
     .argument("<method>")
     .argument("[args...]", "JSON where they parse as JSON, else strings")
     .option("--id <id>", "the call's id: a second call with it returns the first one's reply (default: a new one)")
-    .option("--timeout <ms>", "how long to wait in all", wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max))
+    .option(
+      "--timeout <ms>",
+      "how long the call may wait for its turn; one that has begun is waited for",
+      wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max),
+    )
     .addOption(
       program
         .createOption(

@@ -33,7 +33,11 @@ export function addUnit(program: Command): void {
     .option("--path <path>", "what follows the unit's name in its address", "/")
     .option("--query <name=value>", "a query parameter; may be repeated", collect)
     .option("--id <id>", "the request's id: repeated with it, nothing is done twice (default: a new one)")
-    .option("--timeout <ms>", "how long to wait in all", wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max))
+    .option(
+      "--timeout <ms>",
+      "by when it is to end; calls that it has begun are waited for",
+      wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max),
+    )
     .addHelpText(
       "after",
       `

@@ -13,6 +13,7 @@ import type { FrameTarget } from "../wire/frames.js";
 import { uuidv7, type World } from "../world/world.js";
 import { orAborted } from "./aborted.js";
 import type { EmbeddedHandle } from "./handle.js";
+import { inTime } from "./in-time.js";
 import { localWatches } from "./local-watches.js";
 import {
   type CallOptions,
@@ -60,7 +61,9 @@ export class EmbeddedObject implements EmbeddedHandle<AnyMethods> {
       ...(signal !== undefined && { signal }),
       ...(consistency !== undefined && { consistency }),
     };
-    const { value, isShared } = await orAborted(signal, () => node.call(request));
+    const { value, isShared } = await orAborted(signal, () =>
+      inTime(world, { timeoutMs, callId, object: this.id }, () => node.call(request)),
+    );
     return isShared ? structuredClone(value) : value;
   }
 
