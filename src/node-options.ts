@@ -33,6 +33,8 @@ export interface FleetHooks {
   lapsed(): void;
   /** Other nodes are there than before: sets of journals may have to change. */
   membersChanged(): void;
+  /** Renews sets of journals that are not as they should be, so many at most. @returns how many. Never rejects. */
+  renewSets(recordsMax: number): Promise<number>;
   /** Somebody's session has ended. */
   sessionEnded(): void;
   /** What a dead session left in journals is this node's now: it takes up what it owes. */

@@ -24,10 +24,12 @@ import type { ServedApp } from "../release/contract.js";
 import { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
+import { ColdOrphans } from "./cold-orphans.js";
 import { Handover } from "./handover.js";
 import { remoteJournal, serveJournal } from "./journal-messages.js";
 import { Senders } from "./senders.js";
 import { Takeover } from "./takeover.js";
+import { Upkeep } from "./upkeep.js";
 
 const JOURNAL_FOLDER = "journal";
 /** Asked of a peer: this node's record says something new. */
@@ -81,6 +83,7 @@ export class FleetMember implements JoinedFleet {
   readonly #membersChanged: (() => void)[] = [];
   #takeover: Takeover | undefined;
   #handover: Handover | undefined;
+  #upkeep: Upkeep | undefined;
   readonly #toldOfStop: (() => void)[] = [];
   #isStopping = false;
   #isLeaving = false;
@@ -349,6 +352,8 @@ export class FleetMember implements JoinedFleet {
       misplaced: () => this.#handover?.begin(),
     });
     this.#takeover.begin();
+    this.#upkeep = this.#newUpkeep(hooks);
+    this.#upkeep.begin();
     this.#handover = new Handover({
       world,
       settings,
@@ -357,6 +362,27 @@ export class FleetMember implements JoinedFleet {
       homesOf: (partition) => this.#ring.homesOf(partition),
       isValid: () => this.isValid(),
       counters: this.counters,
+    });
+  }
+
+  #newUpkeep(hooks: FleetHooks): Upkeep {
+    const { world, settings, bucket } = this.#parts;
+    const cold = new ColdOrphans({
+      world,
+      settings,
+      claims: hooks.claims,
+      journal: this.#journal,
+      sentBy: (object) => this.#senders.sessionOf(object),
+      isLive: (session) => this.#members.known(session) === "live",
+      rankOf: (partition) => this.#rankOf(partition),
+    });
+    return new Upkeep({
+      world,
+      settings,
+      isValid: () => this.isValid() && !this.#isLeaving,
+      renewSets: (recordsMax) => hooks.renewSets(recordsMax),
+      // With the embedded bucket they are claimed at once.
+      ...(!bucket.atomic && { cold }),
     });
   }
 
@@ -411,6 +437,7 @@ export class FleetMember implements JoinedFleet {
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const tell of this.#toldOfStop.splice(0)) tell();
+    await this.#upkeep?.stop();
     await this.#takeover?.stop();
     await this.#handover?.stop();
     await this.#members.stop();
@@ -440,6 +467,7 @@ export class FleetMember implements JoinedFleet {
   private sessionEnded(): void {
     const isSameRing = this.#refreshRing();
     this.#takeover?.begin();
+    this.#upkeep?.membersChanged();
     this.#hooks?.sessionEnded();
     if (!isSameRing) this.#handover?.begin();
   }
@@ -454,6 +482,7 @@ export class FleetMember implements JoinedFleet {
 
   private changed(): void {
     const isSameRing = this.#refreshRing();
+    this.#upkeep?.membersChanged();
     this.#hooks?.membersChanged();
     if (!isSameRing) this.#handover?.begin();
     for (const tell of this.#membersChanged) tell();
@@ -465,6 +494,7 @@ export class FleetMember implements JoinedFleet {
 
   private joined(): void {
     this.#takeover?.begin();
+    this.#upkeep?.membersChanged();
     this.#hooks?.sessionEnded();
   }
 }

@@ -23,10 +23,11 @@ export function fleetHooks(parts: FleetHooksParts): FleetHooks {
     claims: context.claims,
     lapsed: () => endSession(parts),
     membersChanged: () => {
-      objects.renewSets();
+      void objects.renewSets();
       directories.changed();
       delay.membersChanged();
     },
+    renewSets: (recordsMax) => objects.renewSets(recordsMax),
     sessionEnded: () => delay.membersChanged(),
     takenOver: async (object) => void (await dues.wake(object, "owner")),
     handOver: (object, to) => objects.handOver(object, to),

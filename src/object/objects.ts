@@ -349,10 +349,17 @@ export class Objects {
     return this.#residents.get(object.id)?.lastUsedMs;
   }
 
-  /** The set of journals that each object should have may be another one now. */
-  renewSets(): void {
-    for (const { openFile } of this.#residents.values()) openFile?.renewSet();
-    void this.#context.claims.renewSets((id) => this.#residents.get(id)?.isAtRest === false);
+  /**
+   * The set of journals that each object should have may be another one now.
+   * @param recordsMax of those that are stale so many are renewed @returns how many were, when those of closed files are. Never rejects.
+   */
+  async renewSets(recordsMax = Number.POSITIVE_INFINITY): Promise<number> {
+    let renewed = 0;
+    for (const { openFile } of this.#residents.values()) {
+      if (renewed < recordsMax && openFile?.renewSet() === true) renewed++;
+    }
+    const inUse = (id: string): boolean => this.#residents.get(id)?.isAtRest === false;
+    return renewed + (await this.#context.claims.renewSets(inUse, recordsMax - renewed));
   }
 
   #submit(object: ObjectIdentity, work: CallWork): void {

@@ -9,7 +9,6 @@ import type { Settings } from "../settings/settings.js";
 import { BucketLeg } from "../shipping/bucket-leg.js";
 import type { Claim } from "../shipping/claims.js";
 import { databasePath } from "../shipping/layout.js";
-import { ownershipOf } from "../shipping/manifest.js";
 import { ObjectCargo } from "../shipping/object-cargo.js";
 import type { ObjectLoad, SegmentLoad } from "../shipping/object-load.js";
 import { bringToPosition, type LocalFile, removeLocalFile } from "../shipping/open-file.js";
@@ -356,12 +355,18 @@ export class OpenObject {
     this.tables.callIds.write(this.#context.world.clock.wallMs());
   }
 
-  /** Other nodes are there than before: the set of its journals changes if it names one that is gone, or too few. */
-  renewSet(): void {
+  /**
+   * The set of its journals changes if it names one that is gone, or too few. What is on its way counts as if it had won: of a node
+   * that was away for a moment the record may say nothing yet, and the one that leaves it out is about to.
+   * @returns whether it changes
+   */
+  renewSet(): boolean {
     const { fleet } = this.#context;
     const wanted = fleet.replicasFor(this.object);
-    if (wanted === undefined || !(this.shipper instanceof QuorumShipper)) return;
-    if (fleet.mustRenew(ownershipOf(this.claim.manifest))) this.shipper.changeSet(wanted);
+    if (wanted === undefined || !(this.shipper instanceof QuorumShipper)) return false;
+    if (!fleet.mustRenew(this.shipper.dueSet)) return false;
+    this.shipper.changeSet(wanted);
+    return true;
   }
 
   /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */

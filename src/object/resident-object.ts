@@ -514,6 +514,8 @@ export class ResidentObject implements FileHolder {
           return this.#opened();
         }
         this.#state = { kind: "open", open };
+        // Whoever looked at all open files when other nodes came or went did not find this one.
+        open.renewSet();
         return open;
       },
       (error) => this.#notOpened(error),

@@ -573,6 +573,18 @@ export const SETTINGS = {
     10_000_000,
     "Objects of a dead session that a node claims before they are called although the embedded bucket has all of them.",
   ),
+  UPKEEP_MS: wait(
+    60_000,
+    100,
+    86_400_000,
+    "How often, on average, a node looks for records of its objects that name journals which are gone, and for cold objects that dead sessions have left.",
+  ),
+  UPKEEP_MAX: count(
+    256,
+    0,
+    1_000_000,
+    "Records that a node changes or claims in one such look, as each costs requests to the bucket; 0: it does not look.",
+  ),
   LINK_REQUEST_MS: wait(5_000, 10, 600_000, "How long a node waits for another node's answer."),
   LINK_CONNECT_MS: wait(2_000, 10, 600_000, "How long a link to another node may take to be made."),
   LINK_HEARTBEAT_MS: wait(

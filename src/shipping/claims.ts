@@ -2,8 +2,8 @@
  * The objects that this session owns, and where each stands in the bucket.
  *
  * A claim is taken by compare-and-swap under a higher epoch (E1) and stays with the session after the object left memory,
- * so that waking it again costs no bucket request. Manifests kept for objects that are not resident are bounded; a
- * forgotten one is read again and recognised by the session that wrote it.
+ * so that waking it again costs no bucket request. Manifests kept for objects that are not resident are bounded: beyond that
+ * the session gives up those that others would need its journals for, and recognises the rest when it reads them again.
  */
 import { type ResolvableWrite, type ResolvedWrite, writeResolved } from "../bucket/ambiguous-write.js";
 import type { Bucket, BucketBulk, Version } from "../bucket/bucket.js";
@@ -91,6 +91,10 @@ type ClaimSettings = Pick<
 
 /** Races lost in a row after which a claim gives up: another owner is alive and keeps writing. */
 const RACES_MAX = 3;
+/** Of one record in one go: members that come and go faster are seen by the next look. */
+const RENEWALS_MAX = 3;
+/** Beyond so many times their bounds claims are forgotten though they could not be released. */
+const UNRELEASED_FACTOR = 2;
 /** Peeks remembered for the claim that follows, beside those of a takeover. */
 const PEEKED_MAX = 256;
 
@@ -126,6 +130,7 @@ export class Claims {
   readonly #peeked: RecentMap<string, StandingRecord>;
   /** Objects that may not be gone on with under the epoch they have. */
   readonly #mustRaise = new Set<string>();
+  #isTrimming = false;
 
   constructor(
     world: World,
@@ -357,7 +362,9 @@ export class Claims {
     this.#mustRaise.add(object.id);
     if (next.kind === "refused") return this.#lost(object);
     try {
-      await this.#write(object, withOwnership(manifest, next.record), version);
+      const released = await this.#write(object, withOwnership(manifest, next.record), version);
+      // Nothing that is read from now on says that this session serves it; a claim under way may have read before.
+      if (released !== undefined && !this.#claiming.has(object.id)) this.#mustRaise.delete(object.id);
     } catch (thrown) {
       const { message } = asMoonportError(thrown);
       this.#world.log.debug({ object: object.id, error: message }, "a release is in doubt");
@@ -386,22 +393,35 @@ export class Claims {
    * Other nodes are there than before: of each object whose file is closed, the record names the journals that count from now
    * on. All of it is covered, so that is one write (O3). Never rejects: what fails is claimed anew at its next use.
    * @param inUse whose sets are changed with their next flight
+   * @param recordsMax so many at most @returns how many were written, or tried
    */
-  async renewSets(inUse: (id: string) => boolean): Promise<void> {
-    const due = [...this.#held.values()].filter(({ object, manifest }) => {
-      return !inUse(object.id) && !this.#changing.has(object.id) && this.#fleet.mustRenew(ownershipOf(manifest));
+  async renewSets(inUse: (id: string) => boolean, recordsMax = Number.POSITIVE_INFINITY): Promise<number> {
+    const due: Claim[] = [];
+    for (const claim of this.#held.values()) {
+      if (due.length >= recordsMax) break;
+      if (this.#mayRenew(claim, inUse)) due.push(claim);
+    }
+    await this.#eachOf(due, async (claim) => {
+      // It may have been opened while others were renewed; and other nodes may be there again than when its record left.
+      for (let times = 0; times < RENEWALS_MAX && this.#mayRenew(claim, inUse); times++) {
+        await this.#change(claim.object.id, () => this.#renewSet(claim));
+      }
     });
+    return due.length;
+  }
+
+  #mayRenew(claim: Claim, inUse: (id: string) => boolean): boolean {
+    const { id } = claim.object;
+    if (inUse(id) || this.#changing.has(id) || this.#held.get(id) !== claim) return false;
+    return !claim.manifest.destroyed && this.#fleet.mustRenew(ownershipOf(claim.manifest));
+  }
+
+  async #eachOf(claims: readonly Claim[], act: (claim: Claim) => Promise<void>): Promise<void> {
     let next = 0;
     const worker = async (): Promise<void> => {
-      while (next < due.length) {
-        const claim = due[next++] as Claim;
-        const { id } = claim.object;
-        // It may have been opened while others were renewed.
-        if (inUse(id) || this.#changing.has(id) || this.#held.get(id) !== claim) continue;
-        await this.#change(id, () => this.#renewSet(claim));
-      }
+      while (next < claims.length) await act(claims[next++] as Claim);
     };
-    await Promise.all(Array.from({ length: this.#settings.TAKEOVER_CONCURRENCY }, worker));
+    await Promise.all(Array.from({ length: Math.min(this.#settings.TAKEOVER_CONCURRENCY, claims.length) }, worker));
   }
 
   async #renewSet(claim: Claim): Promise<void> {
@@ -431,10 +451,9 @@ export class Claims {
   async #tryClaim(object: ObjectIdentity, acceptLoss: boolean): Promise<Claim | undefined> {
     const { session } = this.#fleet;
     const found = this.#takePeeked(object) ?? (await this.#read(object));
-    const replicas = this.#fleet.replicasFor(object);
     if (found === undefined) {
       this.#refuseWhileLeaving(object, undefined);
-      const first = firstManifest(object.id, session, uuidv7(this.#world), replicas);
+      const first = firstManifest(object.id, session, uuidv7(this.#world), this.#fleet.replicasFor(object));
       const claimed = this.#raised(await this.#write(object, first, undefined));
       // Nobody can have left anything under a key that was never written.
       if (claimed !== undefined) {
@@ -453,9 +472,8 @@ export class Claims {
     const needed = answersNeeded(ownershipOf(before).quorum);
     // No journal was told of anything that the bucket does not have: one write is the whole claim.
     if (needed === 0 || before.replicas?.clean === true) {
-      const won = this.#raised(
-        await this.#write(object, claimed(before, session, uuidv7(this.#world), replicas), found.version),
-      );
+      const next = claimed(before, session, uuidv7(this.#world), this.#fleet.replicasFor(object));
+      const won = this.#raised(await this.#write(object, next, found.version));
       if (won !== undefined && before.replicas?.clean === true) this.#turnedOut.set(won, "handover");
       return won;
     }
@@ -483,8 +501,6 @@ export class Claims {
 
   /** C2 to C4, of a record that this session's CAS1 has made. */
   async #complete(object: ObjectIdentity, raised: StandingRecord, acceptLoss: boolean): Promise<Claim | undefined> {
-    const replicas = this.#fleet.replicasFor(object);
-    if (replicas === undefined) throw needsFleet(object, raised.manifest);
     const keys = new ObjectKeys(object);
     const choice = await gatherPromises(this.#promiseParts(acceptLoss), object.id, ownershipOf(raised.manifest));
     if (choice === undefined) return undefined;
@@ -492,6 +508,9 @@ export class Claims {
     const tail = tailOf(object, choice);
     if (tail.length > 0) await this.#beforeTail(object);
     const content = withTail(choice.hasLoss ? withEventsLost(raised.manifest) : raised.manifest, tail);
+    // As late as can be: it may name no node that has died while journals were asked.
+    const replicas = this.#fleet.replicasFor(object);
+    if (replicas === undefined) throw needsFleet(object, raised.manifest);
     const me = { session: raised.manifest.owner, epoch: raised.manifest.epoch };
     const second = takeOver(ownershipOf(raised.manifest), me, uuidv7(this.#world), replicas, content.manifest.seq);
     assert(second.kind === "next", "CAS2 follows its own CAS1");
@@ -593,18 +612,43 @@ export class Claims {
     return claim;
   }
 
-  /** Drops the claims longest unused beyond NODE_CLAIMS_MAX and NODE_CLAIMS_BYTES_MAX, sparing those that `inUse` names. */
+  /**
+   * Drops the claims longest unused beyond NODE_CLAIMS_MAX and NODE_CLAIMS_BYTES_MAX, sparing those that `inUse` names. One whose
+   * journals the next claimer would have to ask is released first: of what it has forgotten a node renews no set, and gives nothing
+   * away when it leaves, so that its last journals would go one by one.
+   */
   trim(inUse: (id: string) => boolean): void {
-    let surplus = this.#held.size - this.#settings.NODE_CLAIMS_MAX;
-    let surplusBytes = -this.#settings.NODE_CLAIMS_BYTES_MAX;
+    const needsRelease = ({ manifest }: Claim): boolean => answersNeeded(ownershipOf(manifest).quorum) > 0;
+    const surplus = this.#surplus(1, inUse);
+    for (const { object } of surplus.filter((claim) => !needsRelease(claim))) this.#held.delete(object.id);
+    if (this.#isTrimming) {
+      // The bucket takes no word, or not so fast: they wait as far as there is room.
+      for (const { object } of this.#surplus(UNRELEASED_FACTOR, inUse)) this.#held.delete(object.id);
+      return;
+    }
+    this.#isTrimming = true;
+    const released = this.#eachOf(surplus.filter(needsRelease), async (claim) => {
+      if (!inUse(claim.object.id) && this.#held.get(claim.object.id) === claim) await this.release(claim.object);
+    });
+    void released.finally(() => {
+      this.#isTrimming = false;
+    });
+  }
+
+  /** The longest unused beyond so many times the bounds. */
+  #surplus(factor: number, inUse: (id: string) => boolean): readonly Claim[] {
+    let surplus = this.#held.size - factor * this.#settings.NODE_CLAIMS_MAX;
+    let surplusBytes = -factor * this.#settings.NODE_CLAIMS_BYTES_MAX;
     for (const claim of this.#held.values()) surplusBytes += claim.inlineBytes;
+    const found: Claim[] = [];
     for (const [id, claim] of this.#held) {
-      if (surplus <= 0 && surplusBytes <= 0) return;
+      if (surplus <= 0 && surplusBytes <= 0) break;
       if (inUse(id) || (surplus <= 0 && claim.inlineBytes === 0)) continue;
-      this.#held.delete(id);
+      found.push(claim);
       surplus--;
       surplusBytes -= claim.inlineBytes;
     }
+    return found;
   }
 }
 

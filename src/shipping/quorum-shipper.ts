@@ -89,6 +89,8 @@ export class QuorumShipper implements Shipping {
   /** The bucket is not to hold back what it has to take. */
   #inHaste = false;
   #wantedSet: ReplicaSet | undefined;
+  /** Named by a record that is on its way and has not won yet. */
+  #sentSet: ReplicaSet | undefined;
   #ended: Error | undefined;
 
   constructor(parts: QuorumShipperParts) {
@@ -171,9 +173,14 @@ export class QuorumShipper implements Shipping {
     this.#gate.failAll(cause);
   }
 
+  /** The set that the record names once everything that is on its way has won. */
+  get dueSet(): ReplicaSet {
+    return this.#wantedSet ?? this.#sentSet ?? ownershipOf(this.#parts.claim.manifest);
+  }
+
   /** Other journals are to count from now on, as soon as a record that names them has won. */
   changeSet(wanted: ReplicaSet): void {
-    if (this.#ended !== undefined || sameSet(wanted, ownershipOf(this.#parts.claim.manifest))) return;
+    if (this.#ended !== undefined || sameSet(wanted, this.dueSet)) return;
     this.#wantedSet = wanted;
     this.#haste();
   }
@@ -290,6 +297,7 @@ export class QuorumShipper implements Shipping {
     return {
       nextSet: (load) => this.#nextSet(load),
       setSent: (next) => {
+        this.#sentSet = ownershipOf(next);
         noteSetSent(this.#book, ownershipOf(next));
         const members = [...ownershipOf(this.#parts.claim.manifest).set, ...ownershipOf(next).set];
         this.#streamTo(
@@ -311,6 +319,7 @@ export class QuorumShipper implements Shipping {
 
   #won(next: Manifest): void {
     const record = ownershipOf(next);
+    this.#sentSet = undefined;
     const before = this.#book.released;
     const gone = this.#streams.filter(({ member }) => !record.set.some((other) => isSameMember(other, member)));
     noteWon(this.#book, record);
