@@ -42,8 +42,11 @@ export interface OwnNode {
   /** Says in `node.json` where the node answers. */
   announce(url: string): void;
   close(): Promise<void>;
-  /** Resolves when another process has taken this node's name in its fleet: it answers nothing any more. */
-  readonly replaced: Promise<MoonportError>;
+  /**
+   * Resolves when this node is no good to its fleet any more and is to stop: another process has taken its name, or the disk of its
+   * journal has failed.
+   */
+  readonly unfit: Promise<MoonportError>;
   /** After it: why something that was committed has not landed, if so. */
   unlanded(): Error | undefined;
 }
@@ -55,7 +58,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
   const { app, dir, data, settings, bucketUrl, allowHosts } = context;
   const fleet = options.fleet && fleetOptionsOf(options.fleet, bucketUrl, settings);
   const appFolder = new RealFolder(dir);
-  const replaced = deferred<MoonportError>();
+  const unfit = deferred<MoonportError>();
   const world = realWorld(data, pinoLogger({ ...options.log, color: process.stderr.isTTY === true }));
   const announced = await openAnnounced(
     {
@@ -75,7 +78,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
       }),
     },
     options.command,
-    fleet && { ...fleet, replaced: replaced.resolve },
+    fleet && { ...fleet, replaced: unfit.resolve, journalBroken: unfit.resolve },
   );
   const { node } = announced;
   rememberBucket(world.folder, bucketUrl, world.log);
@@ -86,7 +89,7 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     reload: () => node.reload([readAppSource(app, appFolder)]),
     announce: (url) => announced.announce(url),
     close: () => announced.close(),
-    replaced: replaced.promise,
+    unfit: unfit.promise,
     unlanded: () => node.unlanded,
   };
 }

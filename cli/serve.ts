@@ -22,7 +22,7 @@ import { watchApp } from "./watch.js";
 /** Between two looks at who is there. */
 const LOOK_MS = 50;
 
-/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly, or its name was taken */
+/** Resolves when the node has stopped. @throws MoonportError when it cannot start, or cannot stop cleanly, or had to stop */
 export async function serve(context: Context, command: "start" | "dev", flags: ServeFlags): Promise<void> {
   const stopAsked = stopSignal(context.output);
   const auth = flags.auth === undefined ? undefined : new AuthFile(flags.auth, context.output);
@@ -38,7 +38,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     log: { format: command === "dev" ? "pretty" : "json", level: flags.logLevel },
     fleet,
   });
-  let replaced: MoonportError | undefined;
+  let unfit: MoonportError | undefined;
   try {
     const { host, port } = flags;
     const { node, world, session } = own;
@@ -68,7 +68,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
     void sayWhenAllAreSeen(node, world, over.signal);
     if (command === "dev") await tellOfReleases(context, node);
     try {
-      replaced = (await Promise.race([stopAsked, own.replaced])) ?? undefined;
+      unfit = (await Promise.race([stopAsked, own.unfit])) ?? undefined;
       // Whoever calls while the objects go to the others is sent on, and not turned away.
       doors.leaving();
       await node.leave();
@@ -82,7 +82,7 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
   }
   const unlanded = own.unlanded();
   if (unlanded !== undefined) throw notLanded(unlanded);
-  if (replaced !== undefined) throw replaced;
+  if (unfit !== undefined) throw unfit;
   teller.stopped();
 }
 

@@ -204,6 +204,10 @@ export const ERROR_CODES = {
   link_refused: operator(500, "Another node refused the link: its secret, version or fleet differs."),
   fleet_mismatch: operator(500, "The node's settings differ from the fleet's, or it is alone on a fleet's bucket."),
   fleet_full: operator(503, "The fleet has as many nodes as it may have."),
+  journal_broken: operator(
+    503,
+    "A write or a sync of the node's journal has failed: it takes nothing until the node is started again.",
+  ),
   node_replaced: operator(409, "Another process has taken this node's name; this one answers nothing any more."),
   folder_locked: operator(500, "Another process uses the data folder.", 8),
   address_in_use: operator(500, "The address to listen on is taken.", 8),

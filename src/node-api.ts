@@ -248,6 +248,8 @@ export interface FleetStatus {
   /** Whether the session is valid; while it is not the node answers `node_fenced`. */
   readonly valid: boolean;
   readonly whyInvalid?: string;
+  /** Why its journal takes nothing any more, until the node is started again: other nodes do without it, and it is not ready. */
+  readonly journalBroken?: string;
 }
 
 export interface NodeStatus {

@@ -55,6 +55,8 @@ export interface FleetOptions {
   readonly handle?: (peers: Peers) => void;
   /** Another process has this node's name (`node_replaced`): it will not answer any more, and may as well stop. */
   readonly replaced?: (error: MoonportError) => void;
+  /** Its journal's disk has failed (`journal_broken`): it keeps nothing for others any more, and is to be started anew. */
+  readonly journalBroken?: (error: MoonportError) => void;
 }
 
 interface Replicas {
@@ -79,6 +81,7 @@ export class FleetMember implements JoinedFleet {
   #ring = new Ring([]);
   /** As the members and the ring are, each made when it is first asked for. */
   #replicas: Replicas = { members: [], ring: this.#ring, journals: new Map(), ofPartitions: [] };
+  readonly #tellJournalBroken: FleetOptions["journalBroken"];
   #hooks: FleetHooks | undefined;
   readonly #membersChanged: (() => void)[] = [];
   #takeover: Takeover | undefined;
@@ -92,14 +95,15 @@ export class FleetMember implements JoinedFleet {
     const { world, bucket, settings, fleet } = parts;
     const { node, zone, weight, network, secret, protocols, clientAddress, handle, replaced } = options;
     const counters = new FleetCounters();
+    let member: FleetMember | undefined;
     const journal = await Journal.open({
       world,
       counters: counters.journal,
       settings,
       folder: JOURNAL_FOLDER,
       recordEpoch: (object) => recordEpoch(bucket, object),
+      broken: (cause) => member?.journalHasBroken(cause),
     });
-    let member: FleetMember | undefined;
     const links = new Links({
       world,
       settings,
@@ -145,6 +149,7 @@ export class FleetMember implements JoinedFleet {
       });
       member = new FleetMember(parts, options, links, journal, members, senders, counters);
       void member.tellPeers();
+      if (journal.failure !== undefined) member.journalHasBroken(journal.failure);
       return member;
     } catch (error) {
       await links.stop();
@@ -155,7 +160,7 @@ export class FleetMember implements JoinedFleet {
 
   private constructor(
     parts: FleetParts,
-    { node, weight }: Pick<FleetOptions, "node" | "weight">,
+    { node, weight, journalBroken }: Pick<FleetOptions, "node" | "weight" | "journalBroken">,
     links: Links,
     journal: Journal,
     members: Members,
@@ -166,6 +171,7 @@ export class FleetMember implements JoinedFleet {
     this.#parts = parts;
     this.node = node;
     this.#weight = weight;
+    this.#tellJournalBroken = journalBroken;
     this.links = links;
     this.#journal = journal;
     this.#members = members;
@@ -195,6 +201,7 @@ export class FleetMember implements JoinedFleet {
       counters: this.counters,
       journalEntries: this.#senders.entries,
       journalBytes: this.#journal.bytes,
+      isJournalBroken: this.#journal.failure !== undefined,
       links: this.links.standing,
     };
   }
@@ -246,6 +253,11 @@ export class FleetMember implements JoinedFleet {
 
   whyInvalid(): string | undefined {
     return this.#members.whyInvalid();
+  }
+
+  /** Why its journal takes nothing any more; undefined while it does. */
+  whyJournalBroken(): string | undefined {
+    return this.#journal.failure?.message;
   }
 
   serveClientsAt(address: string): void {
@@ -488,6 +500,19 @@ export class FleetMember implements JoinedFleet {
     for (const tell of this.#membersChanged) tell();
   }
 
+  /** What it has acknowledged stays on its disk and is there again after the next start; until then others are to do without it. */
+  private journalHasBroken(cause: MoonportError): void {
+    if (this.#isStopping) return;
+    this.#members.tellJournalBroken();
+    const message = `the disk of this node's journal has failed: ${cause.message}`;
+    this.#tellJournalBroken?.(
+      MoonportError.of("journal_broken", message, {
+        cause,
+        hint: "see to the disk, and start the node again on its data folder: what the journal holds is not lost",
+      }),
+    );
+  }
+
   private lapsed(): void {
     this.#hooks?.lapsed();
   }
@@ -507,12 +532,15 @@ export class FleetMember implements JoinedFleet {
 function journalsOf(members: readonly NodeRecord[], self: NodeRecord): ReadonlyMap<string, string> {
   const keepers = new Map<string, NodeRecord>();
   for (const member of members) {
+    // What takes nothing would be waited for by each write, and is one of those that a takeover has to do without.
+    if (member.journalBroken === true) continue;
     const other = keepers.get(member.journal);
     if (other === undefined || (other.node !== self.node && other.session < member.session)) {
       keepers.set(member.journal, member);
     }
   }
-  keepers.set(self.journal, self);
+  // Its own stands in the place of any other's of that name; where no journal takes anything the bucket alone does, and a set names one.
+  if (self.journalBroken !== true || keepers.size === 0) keepers.set(self.journal, self);
   return new Map(Array.from(keepers.values(), ({ node, journal }) => [node, journal]));
 }
 

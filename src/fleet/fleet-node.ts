@@ -252,7 +252,8 @@ export class FleetNode implements NodeApi, LiveApi, MeasuredNode, CallRouter {
 
   async status(): Promise<NodeStatus> {
     const fleet = fleetStatusOf(this.#fleet);
-    return { ...(await this.#node.status()), fleet };
+    const status = await this.#node.status();
+    return { ...status, ready: status.ready && fleet.journalBroken === undefined, fleet };
   }
 
   get session(): string {

@@ -26,7 +26,9 @@ export function fleetStatusOf(fleet: FleetMember): FleetStatus {
   const { isLeaving } = fleet;
   const whyInvalid = fleet.whyInvalid();
   const standing = { valid: whyInvalid === undefined, ...(whyInvalid !== undefined && { whyInvalid }) };
-  return { node, session, address, nodes: fleet.members.length, isLeaving, ...standing };
+  const journalBroken = fleet.whyJournalBroken();
+  const journal = journalBroken !== undefined && { journalBroken };
+  return { node, session, address, nodes: fleet.members.length, isLeaving, ...standing, ...journal };
 }
 
 function homesIn(ring: FleetMember["ring"], partition: number): RingInfo["partitions"][number] {

@@ -129,9 +129,10 @@ export class JournalWriter {
 
   #fail(error: MoonportError): void {
     this.#state = "broken";
-    this.#parts.failed(error);
+    // Those who wait first: whoever hears that it is broken goes on to other journals.
     this.#underWay?.fail(error);
     this.#gathering.fail(error);
+    this.#parts.failed(error);
   }
 
   async #write(batch: Batch): Promise<void> {

@@ -58,6 +58,8 @@ export interface JournalOptions {
   /** The epoch that the object's record in the bucket names, 0 without one; never from a cache. */
   recordEpoch(object: string): Promise<number>;
   readonly counters?: JournalCounters;
+  /** Told once, when a write or a sync has failed: it takes and promises nothing more until the node is started again. */
+  readonly broken?: (error: MoonportError) => void;
 }
 
 type State =
@@ -102,6 +104,11 @@ export class Journal implements JournalPort {
       if (slot.recorded === undefined) this.#objects.late.add(slot);
     }
     this.#forgetSome(0);
+  }
+
+  /** Why it takes nothing more; undefined while it does. */
+  get failure(): MoonportError | undefined {
+    return this.#state.kind === "broken" ? this.#state.error : undefined;
   }
 
   /** Of its files, without what is written ahead. */
@@ -409,6 +416,7 @@ export class Journal implements JournalPort {
     const { log } = this.#options.world;
     log.error({ error, journal: this.id }, "the journal's disk failed: it acknowledges nothing more");
     this.#state = { kind: "broken", error };
+    this.#options.broken?.(error);
   }
 
   #assertOpen(): void {

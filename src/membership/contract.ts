@@ -24,6 +24,8 @@ export interface NodeRecord {
   readonly version: string;
   /** Identity of its journal. */
   readonly journal: string;
+  /** Its disk has failed: it takes nothing, and no set names it, until the node is started again. Nodes of an older version do not know. */
+  readonly journalBroken?: true;
   readonly ttlMs: number;
   /** Of its process, where whoever shares the bucket can ask whether that has ended. */
   readonly mark?: string;
@@ -70,6 +72,8 @@ export interface Membership {
   serveClientsAt(address: string): void;
   /** From now on this node takes that share of the partitions; others learn it as they learn the address. */
   weigh(weight: number): void;
+  /** From now on its journal takes nothing, until it starts again. */
+  tellJournalBroken(): void;
   /** The same of what it serves. */
   tellReleases(releases: readonly ServedApp[]): void;
   /** What is known now, without a request; undefined for a session that stands in no record known here. */

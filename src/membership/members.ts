@@ -147,7 +147,11 @@ export class Members implements Membership {
     this.#tell({ weight });
   }
 
-  #tell(fields: Partial<Pick<NodeRecord, "clientAddress" | "releases" | "weight">>): void {
+  tellJournalBroken(): void {
+    this.#tell({ journalBroken: true });
+  }
+
+  #tell(fields: Partial<Pick<NodeRecord, "clientAddress" | "journalBroken" | "releases" | "weight">>): void {
     this.#options = { ...this.#options, self: { ...this.#options.self, ...fields } };
     this.#session.change(fields);
     if (this.#refreshList()) this.#options.events.changed();

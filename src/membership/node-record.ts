@@ -87,6 +87,7 @@ export function decodeRecord(key: string, bytes: Uint8Array): StoredRecord {
     weight: number("weight"),
     version: text("version"),
     journal: text("journal"),
+    ...(document.journalBroken === true && { journalBroken: true }),
     ttlMs: number("ttlMs"),
     ...(document.mark !== undefined && { mark: text("mark") }),
     ...(Array.isArray(document.releases) && { releases: document.releases.flatMap(servedIn) }),

@@ -45,6 +45,8 @@ export interface FleetMeasures {
   readonly journalEntries: number;
   /** Its files, without what is written ahead. */
   readonly journalBytes: number;
+  /** Its disk has failed: it takes nothing. */
+  readonly isJournalBroken: boolean;
   /** Links that stand now, by who asks over them. */
   readonly links: { readonly outgoing: number; readonly incoming: number };
 }

@@ -116,6 +116,7 @@ export const READINGS: Readonly<Record<MetricName, (taken: Taken) => Sample[]>> 
   moonport_journal_entries_total: ofFleet(({ journalEntries }) => one(journalEntries)),
   moonport_journal_sync_seconds: ofFleet(({ counters }) => waits(counters.journal.syncMs, {})),
   moonport_journal_bytes: ofFleet(({ journalBytes }) => one(journalBytes)),
+  moonport_journal_broken: ofFleet(({ isJournalBroken }) => one(isJournalBroken ? 1 : 0)),
   moonport_links: ofFleet(({ links }) => by("direction", links)),
   moonport_link_bytes_total: ofFleet(({ counters: { links } }) =>
     by("direction", { sent: links.sentBytes, received: links.receivedBytes }),

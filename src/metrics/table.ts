@@ -145,6 +145,9 @@ export const METRICS = {
   moonport_journal_entries_total: counter("Segments that this node's journal took, of objects of any node."),
   moonport_journal_sync_seconds: histogram("How long a sync of the journal's disk took."),
   moonport_journal_bytes: gauge("The journal's files, bytes."),
+  moonport_journal_broken: gauge(
+    "1 when a write or a sync of the journal has failed: it takes nothing until the node is started again.",
+  ),
   moonport_links: gauge(
     "Links to other nodes that stand: outgoing, over which this node asks, and incoming.",
     "direction",

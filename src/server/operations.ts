@@ -179,6 +179,7 @@ async function readiness(node: NodeApi, { isStopping }: HttpRequest): Promise<Ht
   const notReady = (reason: string): HttpAnswer => json({ ready: false, reason }, 503);
   if (isStopping) return notReady("the node is shutting down");
   const { session, ready, writesLand, sinceLandedMs, fleet } = await node.status();
+  if (fleet?.journalBroken !== undefined) return notReady(`journal_broken: ${fleet.journalBroken}`);
   if (!ready) return notReady("the node is starting");
   if (fleet?.isLeaving === true) return notReady("the node gives its objects to the others");
   if (fleet?.valid === false) return notReady(`node_fenced: its session is not valid: ${fleet.whyInvalid}`);
