@@ -21,6 +21,7 @@ import { type ClaimReason, FleetCounters } from "../metrics/fleet-counters.js";
 import type { FleetMeasures } from "../metrics/measured.js";
 import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import type { ServedApp } from "../release/contract.js";
+import type { Settings } from "../settings/settings.js";
 import { ObjectKeys } from "../shipping/layout.js";
 import { decodeManifest } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
@@ -119,7 +120,7 @@ export class FleetMember implements JoinedFleet {
     });
     const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
     const heard = (object: string, session: string): void => senders.note(object, session);
-    serveJournal(links, journal, heard, settings.LINK_MESSAGE_BYTES_MAX / 2);
+    serveJournal(links, journal, heard, tailBytesMax(settings));
     links.handle(LOOK, async () => member?.lookNow());
     handle?.(links);
     try {
@@ -325,7 +326,9 @@ export class FleetMember implements JoinedFleet {
     let remote = this.#remote.get(node);
     if (remote === undefined) {
       const peers = { request: this.ask };
-      remote = remoteJournal(this.#parts.world, peers, node, () => this.#members.member(node)?.address);
+      const { world, settings } = this.#parts;
+      const addressOf = (): string | undefined => this.#members.member(node)?.address;
+      remote = remoteJournal(world, peers, node, addressOf, tailBytesMax(settings));
       this.#remote.set(node, remote);
     }
     return remote;
@@ -542,6 +545,11 @@ function journalsOf(members: readonly NodeRecord[], self: NodeRecord): ReadonlyM
   // Its own stands in the place of any other's of that name; where no journal takes anything the bucket alone does, and a set names one.
   if (self.journalBroken !== true || keepers.size === 0) keepers.set(self.journal, self);
   return new Map(Array.from(keepers.values(), ({ node, journal }) => [node, journal]));
+}
+
+/** Of one answer: half a message, so that a flight which is larger still fits. */
+function tailBytesMax({ LINK_MESSAGE_BYTES_MAX }: Pick<Settings, "LINK_MESSAGE_BYTES_MAX">): number {
+  return Math.floor(LINK_MESSAGE_BYTES_MAX / 2);
 }
 
 function isOfLink(error: unknown): boolean {

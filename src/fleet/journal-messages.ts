@@ -10,6 +10,7 @@ import {
   type PromisesAnswer,
   type PromisesBody,
   type PromisingJournal,
+  partFor,
 } from "./promise-batches.js";
 import { fromWire, toWire, type WiredPromise } from "./wired-promise.js";
 
@@ -28,20 +29,29 @@ type AppendBody = readonly [
   payload: Uint8Array,
 ];
 
-/** @param addressOf where the node is now; undefined while it is not a member */
+type PromiseBody = readonly [object: string, epoch: number, journal: string, afterSeq?: number, tailBytesMax?: number];
+
+/**
+ * @param addressOf where the node is now; undefined while it is not a member
+ * @param tailBytesMax of entries in one answer, but for one that is larger by itself
+ */
 export function remoteJournal(
   world: Pick<World, "timers">,
   peers: Pick<Peers, "request">,
   node: string,
   addressOf: () => string | undefined,
+  tailBytesMax: number,
 ): JournalPort {
   const ask = async (kind: string, body: unknown): Promise<unknown> =>
     peers.request(peerOf(node, addressOf()), kind, body);
   const promises = new PromiseBatches({
     world,
+    tailBytesMax,
     send: async (body) => (await ask(PROMISES, body)) as PromisesAnswer,
-    sendOne: async (object, { epoch, journal }) =>
-      fromWire((await ask(PROMISE, [object, epoch, journal])) as WiredPromise),
+    sendOne: async (object, { epoch, journal }, afterSeq) => {
+      const body: PromiseBody = [object, epoch, journal, afterSeq, tailBytesMax];
+      return fromWire((await ask(PROMISE, body)) as WiredPromise);
+    },
   });
   return {
     append: (object, { epoch, covered, afterSeq, toSeq, payload }) => {
@@ -79,9 +89,9 @@ export function serveJournal(
     return journal.notice(object, notice);
   });
   peers.handle(PROMISE, async (body) => {
-    const [object, epoch, name] = body as [string, number, string];
+    const [object, epoch, name, afterSeq = 0, tailBytesMax] = body as PromiseBody;
     const request: PromiseRequest = { epoch, journal: name };
-    return toWire(await journal.promise(object, request));
+    return toWire(await journal.promise(object, request, partFor(tailBytesMax, answerBytesMax, afterSeq)));
   });
   peers.handle(PROMISES, (body) => answerPromises(journal, body as PromisesBody, answerBytesMax));
 }

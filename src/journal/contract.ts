@@ -21,13 +21,24 @@ export interface JournalPort {
   append(object: string, message: EntryMessage<Payload>): Promise<EntryAnswer>;
   /** Undefined where the journal knows nothing of the object (J6). */
   notice(object: string, notice: CoverageNotice): Promise<NoticeAnswer | undefined>;
-  promise(object: string, request: PromiseRequest): Promise<PromiseAnswer<Payload>>;
+  /** @param part of its entries; default all; `have` says how far all of them go */
+  promise(object: string, request: PromiseRequest, part?: TailPart): Promise<PromiseAnswer<Payload>>;
   /** As so many calls of `promise`, in their order; what fails for one fails for that one. Never rejects. */
   promiseMany(asked: readonly AskedPromise[]): Promise<readonly (PromiseAnswer<Payload> | MoonportError)[]>;
 }
 
 export interface AskedPromise extends PromiseRequest {
   readonly object: string;
+  readonly part?: TailPart;
+}
+
+/**
+ * The entries beyond a seq, as many as `bytesMax` holds, and one at least. To what is promised it makes no difference: asked for
+ * again by the same claimer, a tail is the same (J1, J5).
+ */
+export interface TailPart {
+  readonly afterSeq: number;
+  readonly bytesMax: number;
 }
 
 /** An object whose entries a journal holds: what a survivor takes over when the owner's session has died. */

@@ -12,6 +12,7 @@
  * longest unheard of are forgotten. What an object's record in the bucket says counts as promised when it is heard of again,
  * and is recorded with the first answer: files may still hold an older state, which must not come back with a lower one.
  */
+import type { EntryRun } from "../cluster/entry-run.js";
 import {
   begun,
   type CoverageNotice,
@@ -33,7 +34,7 @@ import type { Settings } from "../settings/settings.js";
 import type { World } from "../world/world.js";
 import type { Batch } from "./batch.js";
 import { Cleaner } from "./cleaner.js";
-import type { AskedPromise, EntryRange, HeldEntries, HeldTail, JournalPort, Payload } from "./contract.js";
+import type { AskedPromise, EntryRange, HeldEntries, HeldTail, JournalPort, Payload, TailPart } from "./contract.js";
 import type { FileLedger } from "./file-ledger.js";
 import { journalFileName } from "./file-names.js";
 import { HeldObjects } from "./held-objects.js";
@@ -180,22 +181,22 @@ export class Journal implements JournalPort {
     });
   }
 
-  async promise(object: string, request: PromiseRequest): Promise<PromiseAnswer<Payload>> {
+  async promise(object: string, request: PromiseRequest, part?: TailPart): Promise<PromiseAnswer<Payload>> {
     assertWhole(request.epoch);
     return this.#known(object, 0, (slot) => {
       const { held, answer } = decidePromise(this.id, slot.held, request);
       this.#adopt(slot, held);
-      return this.#whenDurable(slot, () => this.#withPayloads(answer));
+      return this.#whenDurable(slot, () => this.#withPayloads(answer, part));
     });
   }
 
   /** Answers without entries, as most are, wait together. */
   async promiseMany(asked: readonly AskedPromise[]): Promise<readonly (PromiseAnswer<Payload> | MoonportError)[]> {
     const batches = new Set<Batch>();
-    const answers = asked.map(({ object, epoch, journal }) => {
+    const answers = asked.map(({ object, epoch, journal, part }) => {
       const slot = this.#state.kind === "open" ? this.#objects.get(object) : undefined;
       if (slot === undefined || !mayForget(slot.held))
-        return this.promise(object, { epoch, journal }).catch(asMoonportError);
+        return this.promise(object, { epoch, journal }, part).catch(asMoonportError);
       assertWhole(epoch);
       const { held, answer } = decidePromise(this.id, slot.held, { epoch, journal });
       this.#adopt(slot, held);
@@ -350,11 +351,15 @@ export class Journal implements JournalPort {
     });
   }
 
-  #withPayloads(answer: PromiseAnswer<KeptPayload>): PromiseAnswer<Payload> | Promise<PromiseAnswer<Payload>> {
+  #withPayloads(
+    answer: PromiseAnswer<KeptPayload>,
+    part: TailPart | undefined,
+  ): PromiseAnswer<Payload> | Promise<PromiseAnswer<Payload>> {
     if (answer.kind !== "promised") return answer;
     const { world, folder } = this.#options;
     const reader = new FilesReader(world, folder, this.id);
-    return readTail(world, reader, answer.tail.entries).then((entries) => ({
+    const wanted = part === undefined ? answer.tail.entries : entriesOf(answer.tail.entries, part);
+    return readTail(world, reader, wanted).then((entries) => ({
       ...answer,
       tail: { ...answer.tail, entries },
     }));
@@ -428,6 +433,17 @@ export class Journal implements JournalPort {
 function entryRecord(slot: HeldSlot, next: HeldObject<KeptPayload>, message: EntryMessage<Payload>): EntryRecord {
   const { epoch, afterSeq, toSeq, payload } = message;
   return { kind: "entry", object: slot.object, epoch, base: next.base, afterSeq, toSeq, payload };
+}
+
+function entriesOf(entries: EntryRun<KeptEntry>, { afterSeq, bytesMax }: TailPart): KeptEntry[] {
+  const wanted: KeptEntry[] = [];
+  let bytes = 0;
+  for (const entry of entries.droppedThrough(afterSeq)) {
+    bytes += entry.payload.frameBytes;
+    if (wanted.length > 0 && bytes > bytesMax) break;
+    wanted.push(entry);
+  }
+  return wanted;
 }
 
 function tailOf({ object, held }: HeldSlot): HeldTail {

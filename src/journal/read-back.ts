@@ -64,11 +64,11 @@ export class FilesReader {
   }
 }
 
-/** All entries of a tail with their bytes, as {@link readEntries}. They are durable. */
+/** Entries of a tail with their bytes, as {@link readEntries}. They are durable. */
 export async function readTail(
   world: World,
   reader: FilesReader,
-  entries: EntryRun<KeptEntry>,
+  entries: Iterable<KeptEntry>,
 ): Promise<EntryRun<JournalEntry<Payload>>> {
   const kept = [...entries];
   for (const { payload } of kept) assert(payload.at.kind === "stored", "a tail is read when it is durable");

@@ -219,13 +219,14 @@ describe("moonport start", () => {
     };
     const node = new RunningCli(app, "start", "--json", "--port", "0");
     await node.document("url");
-    const call = cli(app, "call", "Slow/a", "spin");
+    const call = cli(app, "call", "Slow/a", "spin", "--id", "spin-17");
     await expect.poll(() => node.stderr, { timeout: 10_000 }).toContain("spinning");
     node.signal("SIGTERM");
     await expect.poll(() => node.stderr, { timeout: 10_000 }).toContain("SIGTERM: letting running calls finish");
     node.signal("SIGTERM");
     expect(await node.exit).toBe(143);
-    expect((await call).code).toBe(5);
+    const lost = await call;
+    expect([lost.code, lost.stderr]).toEqual([6, expect.stringContaining("to ask again: --id spin-17")]);
   });
 
   it("listens on this machine only", async () => {

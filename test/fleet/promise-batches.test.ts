@@ -6,10 +6,12 @@ import { asMoonportError, MoonportError } from "../../src/errors.js";
 import {
   answerPromises,
   PromiseBatches,
+  type PromiseBatchesParts,
   type PromisesAnswer,
   type PromisesBody,
   type PromisingJournal,
 } from "../../src/fleet/promise-batches.js";
+import { toWire } from "../../src/fleet/wired-promise.js";
 import type { AskedPromise, JournalPort, Payload } from "../../src/journal/contract.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 
@@ -30,17 +32,21 @@ class Stage {
   readonly sentAlone: string[] = [];
   readonly batches: PromiseBatches;
 
-  constructor(answer: (body: PromisesBody) => Promise<PromisesAnswer>) {
+  constructor(
+    answer: (body: PromisesBody) => Promise<PromisesAnswer>,
+    part: PromiseBatchesParts["sendOne"] = (object, request) => answering(object, request),
+  ) {
     this.batches = new PromiseBatches({
       world: { timers: this.time },
       send: (body) => {
         this.sent.push(body);
         return answer(body);
       },
-      sendOne: (object, request) => {
+      sendOne: (object, request, afterSeq) => {
         this.sentAlone.push(object);
-        return answering(object, request);
+        return part(object, request, afterSeq);
       },
+      tailBytesMax: 100,
     });
   }
 
@@ -61,9 +67,9 @@ describe("promises that are asked for in one turn", () => {
     const answers = await stage.ask("x", "y", "z");
     expect(stage.sent).toEqual([
       [
-        ["x", 1, JOURNAL],
-        ["y", 2, JOURNAL],
-        ["z", 3, JOURNAL],
+        ["x", 1, JOURNAL, 100],
+        ["y", 2, JOURNAL, 100],
+        ["z", 3, JOURNAL, 100],
       ],
     ]);
     expect(answers).toMatchObject([1, 2, 3].map((epoch) => ({ value: { kind: "promised", epoch } })));
@@ -168,6 +174,58 @@ describe("promises that are asked for in one turn", () => {
     const value = answer?.status === "fulfilled" ? answer.value : undefined;
     const tail = value?.kind === "promised" ? [...value.tail.entries] : [];
     expect(tail).toEqual([{ afterSeq: 0, toSeq: 1, payload }]);
+  });
+});
+
+/** Of entries of one byte each, as many as the answer is asked for. */
+function partOf(epoch: number, have: number, afterSeq: number, count: number): PromiseAnswer<Payload> {
+  let entries = EntryRun.of<JournalEntry<Payload>>();
+  for (let seq = afterSeq; seq < Math.min(have, afterSeq + count); seq++) {
+    entries = entries.appended({ afterSeq: seq, toSeq: seq + 1, payload: new Uint8Array([seq]) });
+  }
+  return { kind: "promised", journal: JOURNAL, epoch, tail: { tailEpoch: 1, base: 0, have, entries } };
+}
+
+describe("a tail that is larger than an answer", () => {
+  const first = async (body: PromisesBody): Promise<PromisesAnswer> =>
+    body.map(([object, epoch]) => [object, toWire(partOf(epoch, object === "huge" ? 10 : 2, 0, 4))]);
+
+  it("comes in parts, and nobody waits for another's", async () => {
+    const stage = new Stage(first, async (_, { epoch }, afterSeq) => partOf(epoch, 10, afterSeq, 4));
+    const asked = await stage.ask("a", "huge", "b");
+    const together = await stage.time.until(
+      stage.batches.promiseMany(["huge", "a"].map((object) => ({ object, epoch: 7, journal: JOURNAL }))),
+    );
+    const answers = [...asked.map((one) => (one.status === "fulfilled" ? one.value : undefined)), ...together];
+    const seqs = answers.map((one) => one && "tail" in one && [...one.tail.entries].map(({ payload }) => payload[0]));
+    const ten = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+    expect(seqs).toEqual([[0, 1], ten, [0, 1], ten, [0, 1]]);
+    expect(stage.sentAlone).toEqual(["huge", "huge", "huge", "huge"]);
+  });
+
+  it("is refused as a whole where a later claim comes meanwhile", async () => {
+    const stage = new Stage(first, async () => ({ kind: "refused", journal: JOURNAL, epoch: 1, promised: 9 }));
+    expect(await stage.ask("huge")).toMatchObject([{ value: { kind: "refused", promised: 9 } }]);
+  });
+
+  it("fails where its parts do not continue each other, or end before it does", async () => {
+    for (const part of [partOf(1, 10, 5, 4), partOf(1, 10, 2, 4), partOf(1, 11, 4, 4), partOf(1, 10, 10, 4)]) {
+      const stage = new Stage(first, async () => part);
+      expect(await stage.ask("huge")).toMatchObject([{ status: "rejected", reason: { code: "internal" } }]);
+    }
+  });
+
+  it("of a release that knows no parts, and whose answer is too large, fails alone", async () => {
+    const stage = new Stage(async (body) => {
+      if (body[0]?.[0] === "huge" || body.length > 2) throw MoonportError.of("too_large", "the answer is too large");
+      return first(body);
+    });
+    expect(await stage.ask("a", "huge", "b", "c")).toMatchObject([
+      { status: "fulfilled" },
+      { status: "rejected", reason: { code: "too_large" } },
+      { status: "fulfilled" },
+      { status: "fulfilled" },
+    ]);
   });
 });
 

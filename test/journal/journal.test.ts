@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { EntryMessage, PromiseAnswer } from "../../src/cluster/journal-rules.js";
 import { MoonportError } from "../../src/errors.js";
+import type { TailPart } from "../../src/journal/contract.js";
 import { Journal } from "../../src/journal/journal.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { type Deferred, deferred } from "../../src/world/deferred.js";
@@ -101,6 +102,24 @@ describe("promises that are asked for together", () => {
     expect(tailOf(ofB as PromiseAnswer<Uint8Array>)).toMatchObject({ tailEpoch: 1, base: 1, have: 1 });
     life.end("power cut");
     for (const object of [A, B]) expect((await life.onDisk()).get(object)?.promised).toBe(2);
+  });
+
+  it("hand over a tail in parts to whoever takes it so: one entry at least, however large", async () => {
+    const { journal, time } = await begin();
+    for (const seq of [0, 1, 2, 3]) {
+      await time.until(journal.append(A, entry(1, 0, seq, seq + 1, seq === 2 ? 5_000 : 500)));
+    }
+    const seqsOf = async (part: TailPart): Promise<number[]> => {
+      const asked = [{ object: A, epoch: 2, journal: journal.id, part }];
+      const [answer] = await time.until(journal.promiseMany(asked));
+      const { have, entries } = tailOf(answer as PromiseAnswer<Uint8Array>);
+      expect(have).toBe(4);
+      return [...entries].map(({ toSeq }) => toSeq);
+    };
+    expect(await seqsOf({ afterSeq: 0, bytesMax: 2_000 })).toEqual([1, 2]);
+    expect(await seqsOf({ afterSeq: 2, bytesMax: 2_000 })).toEqual([3]);
+    expect(await seqsOf({ afterSeq: 3, bytesMax: 2_000 })).toEqual([4]);
+    expect(await seqsOf({ afterSeq: 4, bytesMax: 2_000 })).toEqual([]);
   });
 
   it("are in force before they are told, also those given before and still on their way", async () => {
