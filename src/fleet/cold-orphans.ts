@@ -7,7 +7,7 @@
  * whoever knows it claims it, for its home may never have heard of it.
  */
 import { answersNeeded } from "../cluster/quorum.js";
-import { asMoonportError } from "../errors.js";
+import { asMoonportError, isOwn } from "../errors.js";
 import { objectOfId, partitionOf } from "../identity.js";
 import { RecentMap } from "../recent-map.js";
 import type { Settings } from "../settings/settings.js";
@@ -92,13 +92,13 @@ export class ColdOrphans {
     } catch (thrown) {
       const error = asMoonportError(thrown);
       // Else its owner lives, or another survivor was quicker.
-      if (error.code !== "moved") {
+      if (!isOwn(error, "moved")) {
         world.log.warn({ object: id, code: error.code }, `a cold object is not taken over for now: ${error.message}`);
       }
-      if (error.code === "replicas_missing") this.#missed.add(id);
-      else if (error.retryable && error.code !== "moved") this.#due = "homes";
+      if (isOwn(error, "replicas_missing")) this.#missed.add(id);
+      else if (error.retryable && !isOwn(error, "moved")) this.#due = "homes";
       // Tried each time without a change it would raise its epoch each time.
-      if (error.code === "moved" || error.code === "replicas_missing" || !error.retryable) this.#seen.set(id, session);
+      if (isOwn(error, "moved", "replicas_missing") || !error.retryable) this.#seen.set(id, session);
     }
   }
 

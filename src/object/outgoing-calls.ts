@@ -8,7 +8,7 @@
  * - What others did for a method that then fails stays done. An error which says that nothing has happened, as that of a later
  *   call may do, is not true of such a method: whoever repeats it, as the fleet itself does, would have it done twice.
  */
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import { type AskRequest, type ObjectCall, principalOf, type WaitAnswer, type WaitRequest } from "../lua/contract.js";
 import { uuidv7 } from "../world/world.js";
@@ -121,8 +121,8 @@ export function textOfAsking(request: AskRequest): string {
 }
 
 /** Moonport's own word that whoever is told may simply ask again. */
-function saysNothingHappened({ source, code, retryable }: MoonportError): boolean {
-  return source === "moonport" && retryable && code !== "outcome_unknown";
+function saysNothingHappened(error: MoonportError): boolean {
+  return error.source === "moonport" && error.retryable && !isOwn(error, "outcome_unknown");
 }
 
 function afterWrite(request: AskRequest): MoonportError {

@@ -98,8 +98,8 @@ describe("promises that are asked for in one turn", () => {
     const holed = [1, 5].map((toSeq) => ({ afterSeq: toSeq - 1, toSeq, payload: new Uint8Array(1) }));
     const stage = new Stage(async (body) =>
       body.map(([object, epoch]) => {
-        const entries = object === "y" ? holed : [];
-        return [object, { kind: "promised", journal: JOURNAL, epoch, tailEpoch: 1, base: 0, have: 5, entries }];
+        const [entries, have] = object === "y" ? [holed, 5] : [[], 0];
+        return [object, { kind: "promised", journal: JOURNAL, epoch, tailEpoch: 1, base: 0, have, entries }];
       }),
     );
     expect(await stage.ask("x", "y", "z")).toMatchObject([
