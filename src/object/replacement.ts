@@ -97,7 +97,8 @@ export async function land(
     for (let failures = 1; ; failures++) {
       const result = await leg.land(load).catch((error: unknown) => ({ kind: "failed" as const, error }));
       if (result.kind === "landed") return;
-      if (result.kind === "lost") throw result.error;
+      // Said to have moved it would be asked for again, and undo what was written on top of it since.
+      if (result.kind === "lost") throw result.inDoubt ? unknown(claim, result.error) : result.error;
       if (failures >= settings.OBJECT_SHIP_FAILURES_MAX || signal.aborted) throw unknown(claim, result.error);
       await sleep(world, retryPauseMs(failures, result.error, settings, world.random.fraction()), signal);
     }

@@ -5,7 +5,7 @@
  * an object's place runs alone, in that object's turn (O1); it lands as one flight under a new epoch, so that it happens whole
  * or not at all, and what it replaces becomes the past like any other.
  */
-import { isOwn, MoonportError } from "../errors.js";
+import { asMoonportError, isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { ExportedDatabase, HistoryEra, ObjectHistory, PointInTime, Restoration, Restored } from "../node-api.js";
 import type { AssembledState, StateLimit } from "../shipping/assemble-state.js";
@@ -169,9 +169,19 @@ export class Restoring {
   async #land(claim: Claim, path: string, { seq }: Place, { signal }: Replacing): Promise<void> {
     await land(this.#context, claim, path, seq, signal);
     faultPoint("restore.landed", claim.object.id);
+    try {
+      this.#keepLocally(claim.object, path);
+    } catch (thrown) {
+      // It is durable: whoever opens it next has it from the bucket.
+      const fields = { object: claim.object.id, error: asMoonportError(thrown).message };
+      this.#context.log.warn(fields, "what was restored could not be kept on this node's disk");
+    }
+  }
+
+  #keepLocally(object: ObjectIdentity, path: string): void {
     const { world, localCopies } = this.#context;
     const bytes = world.folder.stat(path)?.sizeBytes ?? 0;
-    const local = databasePath(claim.object);
+    const local = databasePath(object);
     removeLocalFile(world, local);
     world.folder.ensureDirectory(local.slice(0, local.lastIndexOf("/")));
     world.folder.rename(path, local);

@@ -106,7 +106,9 @@ export class BucketLeg implements Leg<ObjectLoad> {
     }
     this.#attempt = undefined;
     if (load.carried === "snapshot") load.release();
-    if (result.kind !== "landed") return { kind: "lost", error: this.#lostTo(result) };
+    if (result.kind !== "landed") {
+      return { kind: "lost", error: this.#lostTo(result), inDoubt: result.kind === "superseded" };
+    }
     const replaced = this.#claim.manifest;
     faultPoint("leg.landed", this.#claim.object.id);
     this.#claim.advance(attempt.next, result.version);

@@ -50,7 +50,14 @@ export interface Cargo<L extends Load> {
   take(): Taken<L>;
 }
 
-export type LegResult = { readonly kind: "landed" } | { readonly kind: "lost"; readonly error: Error };
+export type LegResult =
+  | { readonly kind: "landed" }
+  | {
+      readonly kind: "lost";
+      readonly error: Error;
+      /** It may have landed before whatever stands in its place now. */
+      readonly inDoubt: boolean;
+    };
 
 /** Brings a load to where it is durable. Rejects when it failed or is in doubt: then the same load is tried again. */
 export interface Leg<L extends Load> {

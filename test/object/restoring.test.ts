@@ -1,9 +1,10 @@
-import { describe, expect, it } from "vitest";
-import type { MoonportError } from "../../src/errors.js";
+import { afterEach, describe, expect, it } from "vitest";
+import { MoonportError } from "../../src/errors.js";
 import type { ExportedDatabase, PointInTime, Restoration, Restored } from "../../src/node-api.js";
 import type { Delivery } from "../../src/realtime/contract.js";
 import { ObjectKeys } from "../../src/shipping/layout.js";
 import type { PlainValue } from "../../src/values.js";
+import { watchFaultPoints } from "../../src/world/fault-point.js";
 import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 
 const Note = `
@@ -24,6 +25,8 @@ return Note
 
 /** Compacts often, whatever it is, and with bodies of each kind. */
 const BUSY = { COMPACT_SEGMENTS_MAX: 4, SEGMENT_INLINE_BYTES_MAX: 300 };
+
+afterEach(() => watchFaultPoints(() => {}));
 
 describe.each([
   ["an atomic", true],
@@ -269,5 +272,52 @@ describe.each([
     await adds(node, "k");
     const { events } = await node.time.until(node.node.inspect(node.identity("Note/a")));
     expect(events.last).toBeGreaterThan(10);
+  });
+
+  // On another bucket the first write is the one that goes ahead of the manifest's.
+  it.runIf(atomic)(
+    "what may have landed before another node wrote on top of it is not known, and nothing that may be tried again",
+    async () => {
+      const node = await start({ ...BUSY, OBJECT_SHIP_BACKOFF_MS: 5_000, OBJECT_SHIP_BACKOFF_MAX_MS: 5_000 });
+      await adds(node, ..."abc");
+      const tried = new Promise<void>((resolve) => {
+        let isClaimed = false;
+        watchFaultPoints((point) => {
+          isClaimed ||= point === "restore.claimed";
+          if (point !== "leg.begins" || !isClaimed) return;
+          watchFaultPoints(() => {});
+          node.bucket.faults.failNext(1, { kind: "lost_answer" }, ["write"]);
+          node.bucket.faults.failNext(1, { kind: "refused" }, ["get"]);
+          resolve();
+        });
+      });
+      const code = node.node.restore(node.identity("Note/a"), { at: { seq: 1 } }).then(
+        () => "restored",
+        (error: MoonportError) => error.code,
+      );
+      await node.time.until(tried);
+      // Between its first try, which lands, and the next.
+      await node.time.advance(20);
+      const other = await node.sibling();
+      await other.call("Note/a", "add", "on top");
+      expect(await node.time.until(code)).toBe("outcome_unknown");
+      expect(await lines(other)).toEqual(["a", "on top"]);
+    },
+  );
+
+  it("what has landed is restored, though this node's disk cannot keep it", async () => {
+    const node = await start();
+    await adds(node, ..."abc");
+    const { folder } = node.world;
+    watchFaultPoints((point) => {
+      if (point !== "restore.landed") return;
+      folder.intercept = (operation) => {
+        folder.intercept = undefined;
+        throw MoonportError.of("storage_full", `${operation}: the disk is full`);
+      };
+    });
+    expect(await restore(node, { seq: 1 })).toMatchObject({ fromSeq: 1, seq: 4 });
+    expect(folder.intercept).toBeUndefined();
+    expect(await lines(node)).toEqual(["a"]);
   });
 });

@@ -302,7 +302,7 @@ describe("failing flights", () => {
     const harness = new Harness();
     harness.write("write");
     await harness.time.settle();
-    await harness.answer(0, { kind: "lost", error: MoonportError.of("moved", "claimed elsewhere") });
+    await harness.answer(0, { kind: "lost", error: MoonportError.of("moved", "claimed elsewhere"), inDoubt: false });
     expect(harness.heard).toEqual(["write: claimed elsewhere"]);
     expect(harness.broken).toHaveLength(1);
     harness.write("after");
