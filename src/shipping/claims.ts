@@ -110,6 +110,12 @@ export interface ClaimHooks {
   readonly beforeTail?: (object: ObjectIdentity) => Promise<void> | undefined;
 }
 
+interface HowClaimed {
+  readonly acceptLoss?: boolean;
+  /** Its CAS1 has landed, and this is the record by it. */
+  readonly raised?: StandingRecord | undefined;
+}
+
 export class Claims {
   readonly #world: World;
   readonly #bucket: Bucket;
@@ -172,11 +178,11 @@ export class Claims {
     return this.#changing.get(id) ?? this.#inBulk.get(id);
   }
 
-  #claimAlone(object: ObjectIdentity, reason: ClaimReason, raised?: StandingRecord): Promise<Claim> {
+  #claimAlone(object: ObjectIdentity, reason: ClaimReason, how: HowClaimed = {}): Promise<Claim> {
     // Two claims of one session would take the object from each other.
     let claiming = this.#claiming.get(object.id);
     if (claiming === undefined) {
-      claiming = this.#claim(object, reason, { raised }).finally(() => this.#claiming.delete(object.id));
+      claiming = this.#claim(object, reason, how).finally(() => this.#claiming.delete(object.id));
       this.#claiming.set(object.id, claiming);
     }
     return claiming;
@@ -253,7 +259,7 @@ export class Claims {
         case "alone":
         case "raised": {
           const raised = outcome.kind === "raised" ? outcome.record : undefined;
-          const claiming = this.#claimAlone(object, "takeover", raised);
+          const claiming = this.#claimAlone(object, "takeover", { raised });
           alone.push(claiming.catch((thrown: unknown) => failed(object, thrown)));
           break;
         }
@@ -272,21 +278,19 @@ export class Claims {
    * @returns the seq that it goes on from. @throws MoonportError as {@link claim}
    */
   async recover(object: ObjectIdentity): Promise<number> {
-    for (let other = this.#otherOf(object.id); other !== undefined; other = this.#otherOf(object.id)) await other;
-    const held = this.#held.get(object.id);
+    const { id } = object;
+    // One that is under way waits for the very journals that are lost, and is joined by nobody who accepts that.
+    const others = (): Promise<unknown> | undefined => this.#otherOf(id) ?? this.#claiming.get(id)?.catch(() => {});
+    for (let other = others(); other !== undefined; other = others()) await other;
+    const held = this.#held.get(id);
     if (held !== undefined) return held.manifest.seq;
-    const claim = await this.#claim(object, "call", { acceptLoss: true });
+    const claim = await this.#claimAlone(object, "call", { acceptLoss: true });
     const { epoch, seq } = claim.manifest;
     this.#world.log.warn({ object: object.id, epoch, seq }, "recovered: released writes after this seq may be lost");
     return seq;
   }
 
-  /** @param how `raised`: its CAS1 has landed, and this is the record by it */
-  async #claim(
-    object: ObjectIdentity,
-    reason: ClaimReason,
-    how: { readonly acceptLoss?: boolean; readonly raised?: StandingRecord | undefined } = {},
-  ): Promise<Claim> {
+  async #claim(object: ObjectIdentity, reason: ClaimReason, how: HowClaimed): Promise<Claim> {
     const { session } = this.#fleet;
     const { acceptLoss = false, raised } = how;
     for (let race = 0; race < RACES_MAX; race++) {
