@@ -188,7 +188,7 @@ const scenarios: readonly Scenario[] = [
     compactionsBefore: 1,
     isRestore: true,
     keeps: "nothing",
-    operations: ["write", "list", "read_stream", "get", "write", "list", "delete"],
+    operations: ["list", "read_stream", "get", "write", "list", "delete"],
   },
 ];
 
