@@ -56,7 +56,7 @@ it("does not send again, for nobody, what it has given up on a connection that i
   call.catch(() => {});
   await expect.poll(() => asked.length, { interval: 5, timeout: 30_000 }).toBe(4);
   gone.abort();
-  await expect(call).rejects.toMatchObject({ code: "caller_gone" });
+  await expect(call).rejects.toMatchObject({ code: "outcome_unknown", details: { lost: "caller" } });
   await one.nodes();
   expect(asked).toEqual([nodes, quarantine, nodes, "/v1/default/Ledger/a/add", nodes]);
   one.close();
