@@ -147,13 +147,14 @@ export function wayOf(scene: Scene, owner: DrillNode, way: Way): { node: DrillNo
 }
 
 /**
- * What a caller may hear of a call whose owner was killed. At the owner's own door the connection breaks; another node says that
- * it does not know, or repeats the call where its id allows that.
+ * What a caller may hear of a call whose owner was killed. At the owner's own door the connection breaks, and the client says that
+ * it does not know what became of what had left; another node says that it does not know, or repeats the call where its id allows
+ * that.
  */
 function mayHear(hears: Promised["hears"], way: Way): readonly Heard[] | undefined {
   if (hears === "any") return undefined;
   if (hears === "success") return ["answered"];
-  if (way.startsWith("owner")) return ["node_unreachable"];
+  if (way.startsWith("owner")) return ["outcome_unknown", "node_unreachable"];
   return way === "other, id" ? ["answered"] : ["outcome_unknown"];
 }
 
