@@ -28,6 +28,7 @@ import { Ownership } from "./node/ownership.js";
 import { gaugesOf, type StandingParts, statusOf } from "./node/standing.js";
 import type { CallReply, CallRequest, NodeApi, UnitRequest, UnitResponse } from "./node-api.js";
 import type { CallRouter, NodeOptions } from "./node-options.js";
+import { CallTraffic } from "./object/call-traffic.js";
 import { Catalog } from "./object/catalog.js";
 import { EmptyObjects } from "./object/empty-objects.js";
 import { FilePool } from "./object/file-pool.js";
@@ -226,6 +227,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
       localCopies: new LocalCopies(world.folder, settings.LOCAL_BYTES_MAX),
       observe: observer,
       counters: this.counters,
+      traffic: new CallTraffic(),
       waits: new WaitGraph(),
       running,
       quarantine,

@@ -16,6 +16,7 @@ import {
   mayHaveLanded,
   type Version,
   type WriteCondition,
+  type WriteHint,
   type WriteOutcome,
 } from "./bucket.js";
 
@@ -85,10 +86,15 @@ export async function writeResolved(
  * @throws MoonportError `bucket_failed`, with outcome `refused` when nothing happened, with outcome `unknown` when it may
  *   land yet, or an earlier try may: then the same write must be tried again, with `inDoubt`
  */
-export async function tryWrite(bucket: Bucket, write: ResolvableWrite, inDoubt: boolean): Promise<ResolvedWrite> {
+export async function tryWrite(
+  bucket: Bucket,
+  write: ResolvableWrite,
+  inDoubt: boolean,
+  hint?: WriteHint,
+): Promise<ResolvedWrite> {
   let cause: unknown;
   try {
-    const outcome = await writeWithBeside(bucket, write);
+    const outcome = await writeWithBeside(bucket, write, hint);
     if (outcome.kind === "landed") return { kind: "landed", version: outcome.versions.at(-1) as Version };
     if (!inDoubt) return { kind: "lost" };
   } catch (error) {
@@ -103,11 +109,11 @@ export async function tryWrite(bucket: Bucket, write: ResolvableWrite, inDoubt: 
   });
 }
 
-function writeWithBeside(bucket: Bucket, write: ResolvableWrite): Promise<WriteOutcome> {
+function writeWithBeside(bucket: Bucket, write: ResolvableWrite, hint?: WriteHint): Promise<WriteOutcome> {
   const { key, bytes, condition, beside = [] } = write;
   const last = { key, bytes, condition };
-  if (bucket.atomic) return bucket.write([...beside, last]);
-  return writeAhead(bucket, beside).then(() => bucket.write([last]));
+  if (bucket.atomic) return bucket.write([...beside, last], hint);
+  return writeAhead(bucket, beside).then(() => bucket.write([last], hint));
 }
 
 function retryAfterOf(error: unknown): { readonly retryAfterMs?: number } {

@@ -27,6 +27,10 @@ export class BatchesUnderWay<B extends SizedBatch> {
   #requests = 0;
   #bytes = 0;
 
+  get isEmpty(): boolean {
+    return this.#batches.size === 0;
+  }
+
   /** @param waiting requests that no batch has taken */
   mayLeave(waiting: number): boolean {
     const { size } = this.#batches;

@@ -26,6 +26,12 @@ export interface BucketWrite {
   readonly condition?: WriteCondition;
 }
 
+/** What a bucket may take into account. None of it changes what becomes of a write. */
+export interface WriteHint {
+  /** One caller waits for it, who is all that the node works for: nobody else is held up where it blocks. */
+  readonly isLone?: boolean;
+}
+
 export type WriteOutcome =
   /** Durable. One version per write, in order. */
   | { readonly kind: "landed"; readonly versions: readonly Version[] }
@@ -71,7 +77,7 @@ export interface Bucket {
   /** Ends what is under way and releases everything; idempotent. */
   stop(): Promise<void>;
   get(key: string): Promise<BucketObject | undefined>;
-  write(writes: readonly BucketWrite[]): Promise<WriteOutcome>;
+  write(writes: readonly BucketWrite[], hint?: WriteHint): Promise<WriteOutcome>;
   /** Writes one large object in parts with bounded memory; it becomes visible whole, at the end, or not at all. Replaces without condition. */
   writeStream(key: string, parts: AsyncIterable<Uint8Array>): Promise<Version>;
   /** Reads in parts; `undefined` when there is no such key. Works for objects written either way. */

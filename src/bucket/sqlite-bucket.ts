@@ -5,7 +5,6 @@
  * shared. A write that landed survives a crash of the machine; reads see every landed write and wait for none that is under way.
  */
 import { isOwn, MoonportError } from "../errors.js";
-import type { Settings } from "../settings/settings.js";
 import { RealFolder } from "../world/real-folder.js";
 import type { Timer, World } from "../world/world.js";
 import {
@@ -16,6 +15,7 @@ import {
   bucketError,
   type ListPage,
   type Version,
+  type WriteHint,
   type WriteOutcome,
 } from "./bucket.js";
 import { checkBucketKey, checkWrites } from "./bucket-key.js";
@@ -24,13 +24,14 @@ import { rechunked } from "./rechunked.js";
 import { SqliteBucketReader, unexpectedAnswer } from "./sqlite-bucket-reader.js";
 import {
   addWrites,
+  type LaneRequest,
   noWrites,
   PART_BYTES_MAX,
   type StoreAnswer,
   type StoreWrite,
   writeOutcome,
 } from "./sqlite-protocol.js";
-import { WorkerLane } from "./worker-lane.js";
+import { type LaneSettings, WorkerLane } from "./worker-lane.js";
 
 /** How often a bucket looks for what dead processes left half staged. */
 const SWEEP_INTERVAL_MS = 60_000;
@@ -40,6 +41,8 @@ export interface SqliteBucketStats {
   readonly changes: number;
   /** Transactions they were committed in. */
   readonly commits: number;
+  /** Those of them that were made on the thread that asked. */
+  readonly loneCommits: number;
 }
 
 export class SqliteBucket implements Bucket {
@@ -57,7 +60,7 @@ export class SqliteBucket implements Bucket {
   /** @param path of the file, absolute or relative to the working directory; it and its folder are created when missing */
   constructor(
     world: World,
-    settings: Pick<Settings, "BUCKET_QUEUE_MAX" | "BUCKET_TIMEOUT_MS">,
+    settings: LaneSettings,
     path: string,
     { isShared = false }: { readonly isShared?: boolean } = {},
   ) {
@@ -91,16 +94,17 @@ export class SqliteBucket implements Bucket {
   }
 
   stats(): SqliteBucketStats {
-    return { changes: this.#changes, commits: this.#writer.commits };
+    const { commits, loneCommits } = this.#writer;
+    return { changes: this.#changes, commits, loneCommits };
   }
 
   get(key: string): Promise<BucketObject | undefined> {
     return this.#reader.get(key);
   }
 
-  async write(writes: readonly BucketWrite[]): Promise<WriteOutcome> {
+  async write(writes: readonly BucketWrite[], hint?: WriteHint): Promise<WriteOutcome> {
     checkWrites(writes, this.atomic);
-    const answer = await this.#change({ kind: "write", writes: writes.map(asStored) });
+    const answer = await this.#change({ kind: "write", writes: writes.map(asStored) }, hint);
     if (answer.kind === "landed" || answer.kind === "lost") return answer;
     throw unexpectedAnswer(answer);
   }
@@ -153,9 +157,9 @@ export class SqliteBucket implements Bucket {
     if (keys.length > 0) await this.#change({ kind: "delete", keys: [...keys] });
   }
 
-  async #change(request: Parameters<WorkerLane["request"]>[0]): Promise<StoreAnswer> {
+  async #change(request: LaneRequest, hint?: WriteHint): Promise<StoreAnswer> {
     this.#changes += 1;
-    const answer = await this.#writer.request(request);
+    const answer = await this.#writer.request(request, hint);
     if (this.#writer.garbage && this.#sweep === "waiting") this.#planSweep(0);
     return answer;
   }

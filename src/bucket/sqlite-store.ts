@@ -34,6 +34,13 @@ interface Row {
   readonly body: number;
 }
 
+export interface SqliteStoreOptions {
+  /** Writers of several processes take turns. */
+  readonly isShared?: boolean;
+  /** Another connection of this process copies the WAL into the file, and sweeps. */
+  readonly isBeside?: boolean;
+}
+
 export class SqliteStore {
   readonly #database: Database;
   readonly #sql: ReturnType<typeof statements>;
@@ -42,13 +49,15 @@ export class SqliteStore {
   #lastNumber = 0;
   #commits = 0;
   #changes = 0;
-  #garbage = true;
+  #garbage: boolean;
   #othersWrote = false;
 
   /** @throws SQLite's own errors, and one of ours for a file that is no bucket */
-  constructor(file: string, busyTimeoutMs: number, { isShared = false }: { readonly isShared?: boolean } = {}) {
+  constructor(file: string, busyTimeoutMs: number, { isShared = false, isBeside = false }: SqliteStoreOptions = {}) {
     this.#database = openBucketFile(file, { busyTimeoutMs, write: true });
     this.#sql = statements(this.#database);
+    this.#garbage = !isBeside;
+    if (isBeside) this.#database.pragma("wal_autocheckpoint = 0");
     if (!isShared) return;
     this.#turns = new SqliteTurns(busyTimeoutMs);
     this.#database.pragma("busy_timeout = 0");
@@ -62,6 +71,13 @@ export class SqliteStore {
   /** Whether a sweep may find something to free. */
   get garbage(): boolean {
     return this.#garbage;
+  }
+
+  /** Whether this connection has left something to free, since it was last asked. */
+  takeGarbage(): boolean {
+    const garbage = this.#garbage;
+    this.#garbage = false;
+    return garbage;
   }
 
   close(): void {

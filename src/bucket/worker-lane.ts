@@ -11,7 +11,8 @@ import type { Settings } from "../settings/settings.js";
 import { workerFile } from "../world/worker-file.js";
 import type { Timer, World } from "../world/world.js";
 import { BatchesUnderWay, type SizedBatch } from "./batches-under-way.js";
-import { bucketError, type FailureOutcome } from "./bucket.js";
+import { bucketError, type FailureOutcome, type WriteHint } from "./bucket.js";
+import { type LoneSettings, LoneWriter } from "./lone-writer.js";
 import {
   addWrites,
   type BatchOutcome,
@@ -33,7 +34,7 @@ import {
 } from "./sqlite-protocol.js";
 import { storageFaultOf } from "./sqlite-schema.js";
 
-export type LaneSettings = Pick<Settings, "BUCKET_QUEUE_MAX" | "BUCKET_TIMEOUT_MS">;
+export type LaneSettings = Pick<Settings, "BUCKET_QUEUE_MAX" | "BUCKET_TIMEOUT_MS"> & LoneSettings;
 export type LaneWorld = Pick<World, "clock" | "timers" | "random" | "log">;
 
 const BATCH_REQUESTS_MAX = 1_024;
@@ -69,6 +70,8 @@ export class WorkerLane {
   readonly #settings: LaneSettings;
   readonly #workerStart: WorkerStart;
   readonly #name: string;
+  /** Of the lane that writes, where no other process does. */
+  readonly #lone: LoneWriter | undefined;
   #state: LaneState = { kind: "new" };
   /** Everything not settled, oldest first: all have the same time, so the first is due first. */
   readonly #pending = new Map<number, Entry>();
@@ -92,11 +95,17 @@ export class WorkerLane {
     // SQLite gives up waiting for another process while the caller still listens, so that it is told and not left to guess.
     this.#workerStart = { role, path, busyTimeoutMs: Math.floor(settings.BUCKET_TIMEOUT_MS / 2), isShared };
     this.#name = `sqlite:${path}`;
+    if (role === "writer" && !isShared) this.#lone = new LoneWriter(world, settings, path);
   }
 
   /** Transactions committed since the start, over all threads this lane had. */
   get commits(): number {
-    return this.#commitsBefore + this.#commits;
+    return this.#commitsBefore + this.#commits + this.loneCommits;
+  }
+
+  /** Those of them that no thread made. */
+  get loneCommits(): number {
+    return this.#lone?.commits ?? 0;
   }
 
   /** Whether the last answer said that there is something to sweep. */
@@ -120,7 +129,7 @@ export class WorkerLane {
     return this.#stopping;
   }
 
-  request(request: LaneRequest): Promise<StoreAnswer> {
+  request(request: LaneRequest, { isLone = false }: WriteHint = {}): Promise<StoreAnswer> {
     assert(this.#state.kind !== "new", "the bucket is started before it is used");
     if (this.#stopping) return Promise.reject(bucketError("refused", `${this.#name} is stopped`));
     if (this.#pending.size >= this.#settings.BUCKET_QUEUE_MAX) {
@@ -130,6 +139,8 @@ export class WorkerLane {
         }),
       );
     }
+    const answer = isLone ? this.#writeHere(request) : undefined;
+    if (answer !== undefined) return this.#settled(request, answer);
     return new Promise((resolve, reject) => {
       const id = ++this.#lastId;
       const dueMs = this.#world.clock.monotonicMs() + this.#settings.BUCKET_TIMEOUT_MS;
@@ -150,6 +161,8 @@ export class WorkerLane {
     this.#dueTimer?.cancel();
     this.#opened?.reject(bucketError("refused", `${this.#name} was stopped while it was opened`));
     this.#opened = undefined;
+    // Before the thread, which leaves the file as the last one does: whole, and without a WAL.
+    this.#lone?.close();
     const state = this.#state;
     this.#state = { kind: "stopped" };
     if (state.kind === "down") state.timer.cancel();
@@ -220,6 +233,20 @@ export class WorkerLane {
     this.#state = { kind: "stopped" };
     opened.reject(openError(this.#name, failure?.message ?? "its thread ended", failure?.storage));
     return true;
+  }
+
+  /** Only while the thread has nothing: not even what has timed out and may happen yet. */
+  #writeHere(request: LaneRequest): StoreAnswer | undefined {
+    const isIdle = this.#state.kind === "ready" && this.#pending.size === 0 && this.#underWay.isEmpty;
+    if (this.#lone === undefined || !isIdle || request.kind !== "write") return undefined;
+    const answer = this.#lone.write(request);
+    this.#garbage ||= this.#lone.takeGarbage();
+    return answer?.kind === "outcomes" ? writeOutcome(answer.outcomes[0] as BatchOutcome) : answer;
+  }
+
+  #settled(request: LaneRequest, answer: StoreAnswer): Promise<StoreAnswer> {
+    if (answer.kind !== "failed") return Promise.resolve(answer);
+    return Promise.reject(this.#errorOf(request, answer.outcome, answer.message, answer.storage));
   }
 
   #planFlush(): void {
@@ -299,14 +326,15 @@ export class WorkerLane {
   }
 
   #fail(entry: Entry, outcome: FailureOutcome, message: string, storage?: StorageFault): void {
-    if (!this.#settle(entry)) return;
+    if (this.#settle(entry)) entry.reject(this.#errorOf(entry.request, outcome, message, storage));
+  }
+
+  #errorOf({ kind }: LaneRequest, outcome: FailureOutcome, message: string, storage?: StorageFault): MoonportError {
     const hint = storage === undefined ? undefined : STORAGE_HINTS[storage];
-    entry.reject(
-      bucketError(outcome, `${entry.request.kind} in ${this.#name}: ${message}`, {
-        ...(hint === undefined ? {} : { hint }),
-        ...(storage === undefined ? {} : { details: { storage } }),
-      }),
-    );
+    return bucketError(outcome, `${kind} in ${this.#name}: ${message}`, {
+      ...(hint === undefined ? {} : { hint }),
+      ...(storage === undefined ? {} : { details: { storage } }),
+    });
   }
 
   #settle(entry: Entry): boolean {

@@ -55,6 +55,7 @@ export class NodeCalls {
   /** @param chain the objects that wait for it */
   async inChain(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
     const begunMs = this.#nowMs();
+    this.#context.traffic.begun();
     try {
       const answer = this.#call(request, chain);
       const reply = answer instanceof Promise ? await answer : answer;
@@ -68,6 +69,8 @@ export class NodeCalls {
         ...(request.callId !== undefined && { callId: request.callId }),
       });
       throw named;
+    } finally {
+      this.#context.traffic.ended();
     }
   }
 
@@ -92,6 +95,7 @@ export class NodeCalls {
    */
   async deferred(request: CallRequest): Promise<DeferredOutcome> {
     const begunMs = this.#nowMs();
+    this.#context.traffic.begun();
     try {
       const outcome = await this.#callDeferred(request);
       const { result } = outcome;
@@ -101,6 +105,8 @@ export class NodeCalls {
       const error = asMoonportError(thrown);
       this.#ended(request, begunMs, error);
       throw error;
+    } finally {
+      this.#context.traffic.ended();
     }
   }
 

@@ -15,6 +15,7 @@ import type { RowStanding } from "../store/directory-row.js";
 import type { PlainValue } from "../values.js";
 import type { RunningRecord } from "../world/watchdog/running-record.js";
 import type { World } from "../world/world.js";
+import type { CallTraffic } from "./call-traffic.js";
 import type { Catalog } from "./catalog.js";
 import type { FilePool } from "./file-pool.js";
 import type { InnerCall } from "./inner-call.js";
@@ -54,6 +55,7 @@ export interface ObjectContext {
   readonly localCopies: LocalCopies;
   readonly observe: Observer;
   readonly counters: NodeCounters;
+  readonly traffic: CallTraffic;
   readonly waits: WaitGraph;
   /** Told which class code runs. */
   readonly running: RunningRecord;

@@ -174,8 +174,9 @@ export class OpenObject {
 
   /** This node is alone: the bucket releases. */
   #bucketShipping(): Shipping {
-    const { bucket, settings, counters } = this.#context;
-    return this.#shipperTo(new BucketLeg(...this.#legParts(), { before: this.#listed }), {
+    const { bucket, settings, counters, traffic } = this.#context;
+    const isLone = () => traffic.isLone();
+    return this.#shipperTo(new BucketLeg(...this.#legParts(), { before: this.#listed, isLone }), {
       ...(!bucket.atomic && settings.BUCKET_FLUSH_MS > 0 && { hold: this.#hold() }),
       gateMs: counters.gateMs,
       events: {

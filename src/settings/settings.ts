@@ -414,6 +414,12 @@ export const SETTINGS = {
   ),
   HELLO_TIMEOUT_MS: wait(5_000, 10, 600_000, "How long a WebSocket may take to say hello."),
   BUCKET_TIMEOUT_MS: wait(10_000, 10, 600_000, "How long one bucket request may take."),
+  BUCKET_LONE_MS: wait(
+    1,
+    0,
+    1_000,
+    "A lone caller's write to the embedded bucket may hold up the node's thread for so long, and rarely longer; 0: never.",
+  ),
   BUCKET_FLUSH_MS: wait(
     0,
     0,

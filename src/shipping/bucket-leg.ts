@@ -54,6 +54,8 @@ export interface BucketLegOptions {
   readonly watch?: RecordWatch;
   /** What has to be durable before the record names a load; undefined: nothing. A rejection is a failed try. */
   readonly before?: (load: ObjectLoad) => Promise<void> | undefined;
+  /** Whether one who waits is all that the node works for. Default: never. */
+  readonly isLone?: () => boolean;
 }
 
 type InlineSettings = Pick<Settings, "SEGMENT_INLINE_BYTES_MAX" | "MANIFEST_INLINE_BYTES_MAX">;
@@ -67,6 +69,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
   readonly #retentionMs: number;
   readonly #watch: RecordWatch | undefined;
   readonly #before: BucketLegOptions["before"];
+  readonly #isLone: BucketLegOptions["isLone"];
   #attempt: Attempt | undefined;
 
   constructor(
@@ -75,7 +78,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
     claim: Claim,
     log: Logger,
     settings: InlineSettings & RetentionSettings,
-    { watch, before }: BucketLegOptions = {},
+    { watch, before, isLone }: BucketLegOptions = {},
   ) {
     this.#world = world;
     this.#bucket = bucket;
@@ -85,9 +88,10 @@ export class BucketLeg implements Leg<ObjectLoad> {
     this.#settings = settings;
     this.#watch = watch;
     this.#before = before;
+    this.#isLone = isLone;
   }
 
-  async land(load: ObjectLoad): Promise<LegResult> {
+  async land(load: ObjectLoad, waiting = 0): Promise<LegResult> {
     if (this.#attempt?.load !== load) {
       // No turn is given away otherwise: a record that names another set covers all that is committed when it is made (O3).
       if (isStreamed(load)) await this.#writeStreamed(load);
@@ -99,7 +103,8 @@ export class BucketLeg implements Leg<ObjectLoad> {
     faultPoint("leg.begins", this.#claim.object.id);
     let result: ResolvedWrite;
     try {
-      result = await tryWrite(this.#bucket, attempt.write, attempt.inDoubt);
+      const isLone = this.#isLone?.() === true && waiting === 1;
+      result = await tryWrite(this.#bucket, attempt.write, attempt.inDoubt, { isLone });
     } catch (error) {
       attempt.inDoubt ||= mayHaveLanded(error);
       throw error;

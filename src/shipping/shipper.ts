@@ -61,7 +61,8 @@ export type LegResult =
 
 /** Brings a load to where it is durable. Rejects when it failed or is in doubt: then the same load is tried again. */
 export interface Leg<L extends Load> {
-  land(load: L): Promise<LegResult>;
+  /** @param waiting replies that wait for this load, or for what follows it */
+  land(load: L, waiting: number): Promise<LegResult>;
 }
 
 export interface Landed<L extends Load> {
@@ -343,7 +344,7 @@ export class Shipper<L extends Load> implements Shipping {
     const begunMs = clock.monotonicMs();
     let outcome: LegResult | { readonly kind: "failed"; readonly error: Error };
     try {
-      outcome = await this.#parts.leg.land(flight.load);
+      outcome = await this.#parts.leg.land(flight.load, this.#gate.size);
     } catch (error) {
       outcome = { kind: "failed", error: error as Error };
     }

@@ -12,7 +12,7 @@ export function lastingBucket(bucket: Bucket): Bucket {
     start: async () => {},
     stop: async () => {},
     get: (key) => bucket.get(key),
-    write: (writes) => bucket.write(writes),
+    write: (writes, hint) => bucket.write(writes, hint),
     writeStream: (key, parts) => bucket.writeStream(key, parts),
     readStream: (key) => bucket.readStream(key),
     list: (prefix, options) => bucket.list(prefix, options),
