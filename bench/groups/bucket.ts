@@ -6,7 +6,7 @@ import { resolveSettings } from "../../src/settings/settings.js";
 import { silentLogger } from "../../src/world/logger.js";
 import { realWorld } from "../../src/world/real-world.js";
 import { removeFolder, scratchFolder } from "../support/bench-node.js";
-import type { Case, Group } from "../support/case.js";
+import { type Case, type Group, ONE_IN_FLIGHT } from "../support/case.js";
 import { roundOfCalls } from "../support/measure.js";
 
 /** What a flight of a small write has: measured on the rows of this benchmark. */
@@ -23,7 +23,7 @@ export class BucketPuts implements Group {
 
   constructor(parent: string) {
     this.#parent = parent;
-    this.cases = [this.#puts("bucket put", 1), this.#puts("bucket put 64 in flight", 64)];
+    this.cases = [{ ...this.#puts("bucket put", 1), ...ONE_IN_FLIGHT }, this.#puts("bucket put 64 in flight", 64)];
   }
 
   async open(): Promise<void> {

@@ -7,7 +7,7 @@ import type { LoadSpec, Operation } from "../load/load.js";
 import type { LoadCommands } from "../load/load-child.js";
 import type { ServerCommands } from "../load/server-child.js";
 import { removeFolder, scratchFolder } from "../support/bench-node.js";
-import type { Case, Comparison, Group } from "../support/case.js";
+import { type Case, type Comparison, type Group, ONE_IN_FLIGHT } from "../support/case.js";
 import { Child } from "../support/child.js";
 import { cpuPerCall, type Round, type RoundBounds } from "../support/measure.js";
 
@@ -105,6 +105,7 @@ export class Doors implements Group {
     return {
       name: nameOf(door, method, spread, inFlight, ids),
       against: floorsOf(door, method, spread, inFlight),
+      ...(inFlight === 1 && ONE_IN_FLIGHT),
       round: async (bounds) => {
         const keys = spread === "hot" ? [await this.#freshObject()] : this.#manyKeys;
         return this.#round(this.#node, { door, operation: { kind: method, keys }, inFlight, ids }, bounds);
@@ -117,6 +118,7 @@ export class Doors implements Group {
     return {
       name: unitName(objects),
       against,
+      ...ONE_IN_FLIGHT,
       round: (bounds) => this.#round(this.#node, { door: "http", operation, inFlight: 1, ids: true }, bounds),
     };
   }
@@ -126,6 +128,7 @@ export class Doors implements Group {
     return {
       name: echoName(door, inFlight),
       isFloor: true,
+      ...(inFlight === 1 && ONE_IN_FLIGHT),
       round: (bounds) => this.#round(this.#echo, { door, operation, inFlight, ids: false }, bounds),
     };
   }

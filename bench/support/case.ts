@@ -32,6 +32,9 @@ export interface Amount {
   readonly note: string;
 }
 
+/** Of a row with one in flight: its first hundred calls find every cache cold, and a shorter round holds little more. */
+export const ONE_IN_FLIGHT = { msMin: 1_500 };
+
 export interface Group {
   readonly cases: readonly Case[];
   /** @param selected the rows that will run */
