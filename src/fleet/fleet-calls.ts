@@ -4,7 +4,8 @@
  * A call to an object of this node's own costs what it costs on a node that is alone, and no promise more but the one that would
  * have it go elsewhere when the object has.
  */
-import { asMoonportError, isOwn, type MoonportError } from "../errors.js";
+import { asMoonportError, type ErrorCode, isOwn, type MoonportError } from "../errors.js";
+import type { ObjectIdentity } from "../identity.js";
 import type { Asker } from "../links/contract.js";
 import type { MoonportNode } from "../node.js";
 import type { CallReply, CallRequest } from "../node-api.js";
@@ -28,6 +29,9 @@ export interface FleetCallsParts {
 
 const NO_CHAIN: readonly string[] = [];
 
+/** What may be tried again though it may have run. */
+const AFTER_RUNNING: readonly ErrorCode[] = ["outcome_unknown", "not_durable_yet"];
+
 export class FleetCalls {
   readonly #parts: FleetCallsParts;
   readonly #node: MoonportNode;
@@ -47,7 +51,7 @@ export class FleetCalls {
     return (await this.#call({ ...call, timeoutMs }, chain)).value;
   }
 
-  /** Of a unit: what runs elsewhere is durable when its outcome is known. */
+  /** Of a unit: what runs elsewhere is durable when its outcome is known. @throws MoonportError when the call never ran */
   async deferred(request: CallRequest): Promise<DeferredOutcome> {
     if (this.#node.holds(request.object)) return this.#node.callDeferred(request);
     const settled = Promise.resolve();
@@ -57,6 +61,7 @@ export class FleetCalls {
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (isOwn(error, "outcome_unknown")) return { result: { kind: "failed", error }, settled: rejected(error) };
+      if (hasNotRun(error, request.object)) throw error;
       return { result: { kind: "failed", error }, settled };
     }
   }
@@ -119,6 +124,12 @@ export class FleetCalls {
   #nowMs(): number {
     return this.#parts.world.clock.monotonicMs();
   }
+}
+
+/** A method that ran may pass on what it was told of another object. */
+function hasNotRun(error: MoonportError, { id }: ObjectIdentity): boolean {
+  const { source, retryable, object = id } = error;
+  return source === "moonport" && retryable && object === id && !isOwn(error, ...AFTER_RUNNING);
 }
 
 function askerOf({ waiter, signal }: CallRequest): Asker | undefined {

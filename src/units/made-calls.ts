@@ -3,10 +3,10 @@
  *
  * Nothing of a call may leave the request before its ticket is settled (G1).
  */
-import type { MoonportError } from "../errors.js";
+import { isOwn, type MoonportError } from "../errors.js";
 
 export type CallFate =
-  /** Asked, and no answer has come. */
+  /** Asked, and no answer has come, or none that tells whether it ran. */
   | "unknown"
   /** It ran; whether that is durable is not known. */
   | "unsettled"
@@ -44,7 +44,8 @@ export class MadeCalls {
     this.#calls.push(made);
     return {
       ran: (settled, error) => {
-        made.fate = error === undefined ? "unsettled" : "failed";
+        if (error === undefined) made.fate = "unsettled";
+        else made.fate = isOwn(error, "outcome_unknown") ? "unknown" : "failed";
         made.code = error?.code;
         made.ticket = settled;
         settled.then(
