@@ -258,7 +258,8 @@ export class Calls {
     this.#leave(call);
     call.failures += 1;
     call.lastError = error;
-    if (isOwn(error, "outcome_unknown")) call.mayHaveRun = true;
+    // A call whose reply finds no room on its socket has run.
+    if (isOwn(error, "outcome_unknown", "socket_full")) call.mayHaveRun ||= changes(call);
     const fraction = this.#platform.random.fraction();
     const asked = (error.retryAfterMs ?? 0) * (1 + fraction / 2);
     const delayMs = Math.max(asked, backoffMs(call.failures, RETRY_FIRST_MS, RETRY_MAX_MS, fraction));

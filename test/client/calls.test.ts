@@ -275,6 +275,15 @@ describe("a call whose time is up", () => {
     expect(outcome.error).toMatchObject({ code: "outcome_unknown", cause: { code: "node_unreachable" } });
   });
 
+  it("has an unknown outcome when the node had no room for the reply", async () => {
+    const client = await node.connected({ timeoutMs: 3_000 });
+    const outcome = outcomeOf(client.object("Counter", "a").call("increment"));
+    await node.time.settle();
+    const { id, callId } = node.connection.last("call");
+    await node.connection.say(failure(id, "socket_full", { retryAfterMs: 2_900 }));
+    expect(outcome.error).toMatchObject({ code: "outcome_unknown", callId, cause: { code: "socket_full" } });
+  });
+
   it("fails with the node's last word when that said that it did not run", async () => {
     const client = await node.connected({ timeoutMs: 3_000 });
     const outcome = outcomeOf(client.object("Counter", "a").call("increment"));
