@@ -95,15 +95,17 @@ export class FleetCalls {
       ...(callId !== undefined && { callId }),
       ...(mustRead !== undefined && { mustRead }),
     };
-    return routing.ask({
-      object,
-      operation,
-      expiresMs: this.#nowMs() + (timeoutMs ?? settings.CALL_TIMEOUT_MS),
-      hops: 0,
-      isRepeatable: callId !== undefined || this.#node.isReading(object, method),
-      asker: askerOf(request),
-      here: () => this.#node.callInChain(request, chain),
-    });
+    return whileListening(request, (asker) =>
+      routing.ask({
+        object,
+        operation,
+        expiresMs: this.#nowMs() + (timeoutMs ?? settings.CALL_TIMEOUT_MS),
+        hops: 0,
+        isRepeatable: callId !== undefined || this.#node.isReading(object, method),
+        asker,
+        here: () => this.#node.callInChain(request, chain),
+      }),
+    );
   }
 
   /** Of a reading method: a copy answers that is no older than what its owner had committed when it was asked. */
@@ -114,8 +116,8 @@ export class FleetCalls {
     if (!isElsewhere || !this.#node.isReading(object, method)) return this.#call(request, NO_CHAIN);
     const expiresMs = this.#nowMs() + (request.timeoutMs ?? settings.CALL_TIMEOUT_MS);
     const operation: Operation = { kind: "position", journal: fleet.self.journal };
-    const asking = { ...routing.reading<Position | undefined>(object, operation, expiresMs), asker: askerOf(request) };
-    const position = await routing.ask(asking);
+    const asking = routing.reading<Position | undefined>(object, operation, expiresMs);
+    const position = await whileListening(request, (asker) => routing.ask({ ...asking, asker }));
     const reply = position && (await this.#node.callCopy(request, position));
     if (position === undefined) this.#node.counters.replicaReads.owner++;
     return reply ?? this.#call({ ...request, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, NO_CHAIN);
@@ -132,21 +134,20 @@ function hasNotRun(error: MoonportError, { id }: ObjectIdentity): boolean {
   return source === "moonport" && retryable && object === id && !isOwn(error, ...AFTER_RUNNING);
 }
 
-function askerOf({ waiter, signal }: CallRequest): Asker | undefined {
-  return waiter ?? (signal && listening(signal));
-}
-
-/** Listened to once, however often it is asked. */
-function listening(signal: AbortSignal): Asker {
+/** A signal may be that of any number of calls: it is listened to once for each, and no longer than the call is asked for. */
+function whileListening<T>({ waiter, signal }: CallRequest, ask: (asker: Asker | undefined) => Promise<T>): Promise<T> {
+  if (waiter !== undefined || signal === undefined) return ask(waiter);
   let tell = (): void => {};
-  signal.addEventListener("abort", () => tell(), { once: true });
-  return {
+  const gone = (): void => tell();
+  signal.addEventListener("abort", gone, { once: true });
+  const asker: Asker = {
     isGone: () => signal.aborted,
     whenGone: (told) => {
       tell = told;
       if (signal.aborted) told();
     },
   };
+  return ask(asker).finally(() => signal.removeEventListener("abort", gone));
 }
 
 function rejected(error: Error): Promise<never> {

@@ -1,4 +1,5 @@
 /** Calls that wait in the mailbox of an object on another node. */
+import { getEventListeners } from "node:events";
 import { beforeEach, expect, it } from "vitest";
 import type { ObjectIdentity } from "../../src/identity.js";
 import type { CallReply, CallRequest } from "../../src/node-api.js";
@@ -54,4 +55,14 @@ it("are told when their deadlines pass there", async () => {
   await fleet.time.advance(200);
   await expect(waiting).rejects.toMatchObject({ code: "deadline_exceeded" });
   open();
+});
+
+it("leave nothing on their callers' signal", async () => {
+  open();
+  const { signal } = new AbortController();
+  const calls = Array.from({ length: MAILBOX_MAX }, (_, value) => append(value, { signal }));
+  const read = { method: "all", args: [], consistency: "replica", signal } as const;
+  calls.push(append(0, read));
+  await fleet.time.until(Promise.all(calls));
+  expect(getEventListeners(signal, "abort")).toEqual([]);
 });
