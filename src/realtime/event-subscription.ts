@@ -204,6 +204,7 @@ export class EventSubscription implements Subscription, Follower {
   }
 
   async #passPage(page: EventPage): Promise<void> {
+    this.#endWith(page);
     if (!this.#isCatchingUp()) return;
     const first = page.events.find(({ event }) => event.number > this.#cursor)?.event.number ?? page.last + 1;
     if (first > this.#cursor + 1) await this.#passGap(first);
@@ -211,6 +212,12 @@ export class EventSubscription implements Subscription, Follower {
       if (delivery.event.number <= this.#cursor) continue;
       if (!(await this.#withRoom(() => this.#pass(delivery)))) return;
     }
+  }
+
+  /** An object that is gone, and has emitted since: the life that this subscription was to follow has ended unheard. */
+  #endWith({ last, exists }: EventPage): void {
+    if (this.#state.kind !== "catching_up" || exists || last <= this.#cursor) return;
+    this.#state = { kind: "catching_up", destroyedAt: this.#state.destroyedAt ?? last };
   }
 
   async #passGap(firstKept: number): Promise<void> {

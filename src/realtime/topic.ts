@@ -16,6 +16,8 @@ export type EventDelivery = Extract<Delivery, { kind: "event" }>;
 export interface EventPage {
   readonly events: readonly EventDelivery[];
   readonly last: number;
+  /** Whether the object has content. */
+  readonly exists: boolean;
 }
 
 /** A subscriber, as its topic sees it. */
@@ -148,10 +150,10 @@ export class Topic implements Watcher {
 
   async #readPage(after: number, limit: number): Promise<EventPage> {
     const known = this.#last;
-    const { events, last } = await this.#source.events(this.object, after, limit);
+    const { events, last, exists } = await this.#source.events(this.object, after, limit);
     if (known !== undefined && last < known) this.#fellBack(last);
     else this.saw(last);
-    return { events: events.map(deliveryOf), last };
+    return { events: events.map(deliveryOf), last, exists };
   }
 
   #publish(event: Landing["events"][number]): void {

@@ -227,9 +227,26 @@ describe("a watched object", () => {
     await at.call("Log/a", "say", "three");
     await at.call("Log/a", "finish");
     expect(third.sink.story).toEqual(["subscribed 2", "event 3 said", "event 4 finished", "ended destroyed after 4"]);
-    const fourth = await subscribe(at, "Log/a", since(3));
+    const fourth = await subscribe(at, "Log/a", since(4));
     await at.call("Log/a", "say", "five");
-    expect(fourth.sink.story).toEqual(["subscribed 3", "gap 4 to 4", "event 5 said"]);
+    expect(fourth.sink.story).toEqual(["subscribed 4", "event 5 said"]);
+    await at.stop();
+  });
+
+  it("has ended for who comes back to it and has not heard of all of its events", async () => {
+    const at = await VirtualNode.start({ classes });
+    await at.call("Log/a", "many", 3);
+    await at.call("Log/a", "finish");
+    const ended = ["gap 4 to 4", "ended destroyed after 4"];
+    const back = await subscribe(at, "Log/a", since(3));
+    expect(back.sink.story).toEqual(["subscribed 3", ...ended]);
+    const valued = await subscribe(at, "Log/a", { ...since(3), snapshotAfterGap: last });
+    expect(valued.sink.story).toEqual(["subscribed 3", ...ended]);
+    expect((await at.node.status()).subscriptions).toBe(0);
+    // Whoever watches it in its next life comes too late for that.
+    await at.call("Log/a", "say", "five");
+    const late = await subscribe(at, "Log/a", since(3));
+    expect(late.sink.story).toEqual(["subscribed 3", "gap 4 to 4", "event 5 said"]);
     await at.stop();
   });
 
