@@ -19,7 +19,7 @@ import type { ClientFrame, FrameTarget } from "../wire/frames.js";
 import { backoffMs } from "../world/backoff.js";
 import { CallOrder } from "./call-order.js";
 import { IdSource } from "./id-source.js";
-import type { Lane } from "./lane.js";
+import type { Asked, Lane } from "./lane.js";
 import type { ClientOptions } from "./options.js";
 import type { ClientPlatform, PlatformTimer } from "./platform.js";
 import type { Ways } from "./ways.js";
@@ -70,7 +70,7 @@ type Place =
   /** Those of its object go another way, and have to be answered first. */
   | { readonly kind: "held" }
   | { readonly kind: "waiting"; readonly lane: CallLane }
-  | { readonly kind: "sent"; readonly lane: CallLane; readonly id: number; readonly size: number }
+  | { readonly kind: "sent"; readonly lane: CallLane; readonly id: number }
   | { readonly kind: "pausing"; readonly timer: PlatformTimer };
 
 const NEW: Place = { kind: "new" };
@@ -160,15 +160,11 @@ export class Calls {
     for (const call of [...again, ...held]) this.#wait(call);
   }
 
-  /** Fails the largest call that was sent: the node closes the connection over a frame that is too large, and cannot say which. */
-  failLargest(lane: CallLane, error: MoonportError): void {
-    let largest: { call: PendingCall; size: number } | undefined;
-    for (const call of lane.sent.values()) {
-      if (call.place.kind === "sent" && call.place.size > (largest?.size ?? 0))
-        largest = { call, size: call.place.size };
-    }
-    if (largest === undefined) return;
-    this.#finish(largest.call, { thrown: this.#named(largest.call, error) });
+  asked(lane: CallLane): Asked[] {
+    return [...lane.sent].map(([id, call]) => ({
+      frame: this.#frame(call, id),
+      fail: (error) => this.#finish(call, { thrown: this.#named(call, error) }),
+    }));
   }
 
   /** @param node that owns the object, where the one on this lane had to ask it. False when no call has this number (any more). */
@@ -220,14 +216,19 @@ export class Calls {
   }
 
   #send(call: PendingCall, lane: CallLane): void {
+    const id = lane.wire.nextId();
+    lane.sent.set(id, call);
+    call.sends += 1;
+    call.place = { kind: "sent", lane, id };
+    lane.wire.send(this.#frame(call, id));
+  }
+
+  #frame(call: PendingCall, id: number): ClientFrame {
     const { target, method, args, instead, consistency } = call.input;
     const { callId } = call;
     const leftMs = Math.max(1, Math.ceil(call.expiresMs - this.#platform.clock.monotonicMs()));
     const timeoutMs = Math.min(leftMs, NODE_TIMEOUT_MAX_MS);
-    const id = lane.wire.nextId();
-    lane.sent.set(id, call);
-    call.sends += 1;
-    const size = lane.wire.send(
+    return (
       instead?.frame({ id, timeoutMs, callId }) ?? {
         type: "call",
         id,
@@ -237,9 +238,8 @@ export class Calls {
         callId,
         timeoutMs,
         ...(consistency && { consistency }),
-      },
+      }
     );
-    call.place = { kind: "sent", lane, id, size };
   }
 
   /** Gives a call that was refused for its id, and never ran, a fresh one. */

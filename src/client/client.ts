@@ -7,14 +7,14 @@ import { MoonportError } from "../errors.js";
 import type { FoundPage } from "../node-api.js";
 import { type RemoteMethods, withMethods } from "../typed-methods.js";
 import type { PlainValue } from "../values.js";
-import { jsonCodec, msgpackCodec } from "../wire/codec.js";
+import { type FrameCodec, jsonCodec, type Message, msgpackCodec } from "../wire/codec.js";
 import { CLOSE_CODES, type DelayAsk, type ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
 import { Addresses } from "./addresses.js";
 import { type CallLane, Calls, type PendingCall } from "./calls.js";
 import { ClientDelay } from "./client-delay.js";
 import { type FindOptions, type FindQuery, queryOf } from "./find.js";
-import { Lane, type Wire } from "./lane.js";
+import { type Asked, Lane, type Wire } from "./lane.js";
 import { type ClientState, Link, type LinkListener, type Loss } from "./link.js";
 import { type AnyMethods, ClientObject, type HandleContext, type RemoteObject } from "./object-handle.js";
 import { type ClientOptions, type ConnectOptions, clientOptions } from "./options.js";
@@ -22,8 +22,11 @@ import type { ClientPlatform } from "./platform.js";
 import { Watches } from "./watch.js";
 import { type WayListener, Ways } from "./ways.js";
 
+const UTF8 = new TextEncoder();
+
 export class MoonportClient {
   readonly #options: ClientOptions;
+  readonly #codec: FrameCodec;
   readonly #link: Link;
   /** What goes by the connection. */
   readonly #connection: CallLane;
@@ -39,6 +42,7 @@ export class MoonportClient {
     const options = clientOptions(given);
     this.#options = options;
     const codec = options.codec === "json" ? jsonCodec : msgpackCodec;
+    this.#codec = codec;
     const addresses = new Addresses(urls);
     this.#link = new Link(addresses, options, codec, platform, this.#listener());
     const wire = this.#wireOf(this.#link);
@@ -171,7 +175,10 @@ export class MoonportClient {
         if (frame.type === "reply") this.#calls.reply(lane, frame.id, frame.value, frame.node);
         else if (frame.type === "error") this.#calls.fail(lane, frame.id, errorIn(frame));
       },
-      down: (loss) => this.#lost(lane, loss),
+      down: ({ code, error }) => {
+        if (code === CLOSE_CODES.too_large) this.#failLargest(this.#calls.asked(lane));
+        this.#calls.down(lane, error);
+      },
     };
   }
 
@@ -198,17 +205,26 @@ export class MoonportClient {
     }
   }
 
-  #down(loss: Loss): void {
+  #down({ code, error }: Loss): void {
+    if (code === CLOSE_CODES.too_large) {
+      this.#failLargest([...this.#calls.asked(this.#connection), ...this.#watches.asked()]);
+    }
     this.#watches.down();
-    this.#lost(this.#connection, loss);
+    this.#calls.down(this.#connection, error);
   }
 
-  #lost(lane: CallLane, { code, error }: Loss): void {
-    if (code === CLOSE_CODES.too_large) {
-      const hint = "the limit is SOCKET_FRAME_BYTES_MAX";
-      this.#calls.failLargest(lane, MoonportError.of("too_large", "the call is larger than the node takes", { hint }));
+  /** Sent once more it would end the next connection as well. */
+  #failLargest(asked: readonly Asked[]): void {
+    let largest: Asked | undefined;
+    let bytesMax = 0;
+    for (const one of asked) {
+      const bytes = bytesOf(this.#codec.encode(one.frame));
+      if (bytes <= bytesMax) continue;
+      largest = one;
+      bytesMax = bytes;
     }
-    this.#calls.down(lane, error);
+    const hint = "the limit is SOCKET_FRAME_BYTES_MAX";
+    largest?.fail(MoonportError.of("too_large", "the request is larger than the node takes", { hint }));
   }
 
   #assertOpen(): void {
@@ -222,6 +238,11 @@ export class MoonportClient {
   #tell(state: ClientState): void {
     for (const listener of this.#listeners) queueMicrotask(() => listener(state));
   }
+}
+
+/** As the node counts: text by its UTF-8. */
+function bytesOf(message: Message): number {
+  return typeof message === "string" ? UTF8.encode(message).length : message.length;
 }
 
 function errorIn({ error }: ServerFrame & { type: "error" }): MoonportError {

@@ -87,10 +87,8 @@ export class Link {
   }
 
   /** Only while it is up. */
-  send(frame: ClientFrame): number {
-    const data = this.#codec.encode(frame);
-    this.#socket?.send(data);
-    return data.length;
+  send(frame: ClientFrame): void {
+    this.#socket?.send(this.#codec.encode(frame));
   }
 
   async #connect(): Promise<void> {

@@ -7,7 +7,7 @@ import { asMoonportError, type MoonportError } from "../errors.js";
 import type { ClientFrame, ServerFrame } from "../wire/frames.js";
 import { errorOf } from "../wire/problem.js";
 import { backoffMs } from "../world/backoff.js";
-import type { Wire } from "./lane.js";
+import type { Asked, Wire } from "./lane.js";
 import type { ClientPlatform, PlatformTimer } from "./platform.js";
 
 export type WatchFrame = Exclude<ServerFrame, { type: "welcome" | "pong" | "reply" | "leaving" }>;
@@ -35,7 +35,7 @@ export interface WatchEntry {
 
 type Place =
   | { readonly kind: "idle" }
-  | { readonly kind: "asked"; readonly id: number }
+  | { readonly kind: "asked"; readonly id: number; isAnswered: boolean }
   | { readonly kind: "retrying"; readonly timer: PlatformTimer }
   | { readonly kind: "paused" }
   | { readonly kind: "closed" };
@@ -77,6 +77,10 @@ export class Watches {
     for (const entry of this.#all) entry.lost();
   }
 
+  asked(): Asked[] {
+    return [...this.#byId.values()].flatMap((entry) => entry.asked());
+  }
+
   take(frame: WatchFrame): void {
     // One that was closed or paused meanwhile has no number any more.
     this.#byId.get(frame.id)?.take(frame);
@@ -112,7 +116,7 @@ class Entry implements WatchEntry {
   ask(): void {
     if (this.#place.kind !== "idle" || !this.#wire.isUp) return;
     const id = this.#wire.nextId();
-    this.#place = { kind: "asked", id };
+    this.#place = { kind: "asked", id, isAnswered: false };
     this.#byId.set(id, this);
     this.#wire.send(this.watch.request(id));
   }
@@ -134,6 +138,7 @@ class Entry implements WatchEntry {
         return this.watch.destroyed(frame.after);
       default:
         this.#failures = 0;
+        if (this.#place.kind === "asked") this.#place.isAnswered = true;
         this.watch.take(frame);
     }
   }
@@ -141,6 +146,12 @@ class Entry implements WatchEntry {
   fail(error: MoonportError): void {
     this.#end();
     this.watch.fail(error);
+  }
+
+  /** What has an answer was not too large; and its request may be another by now. */
+  asked(): Asked[] {
+    if (this.#place.kind !== "asked" || this.#place.isAnswered) return [];
+    return [{ frame: this.watch.request(this.#place.id), fail: (error) => this.fail(error) }];
   }
 
   pause(): void {

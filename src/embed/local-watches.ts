@@ -47,7 +47,7 @@ class LocalWire implements Wire {
     return this.#lastId;
   }
 
-  send(frame: ClientFrame): number {
+  send(frame: ClientFrame): void {
     switch (frame.type) {
       case "subscribe":
         void this.#ask(frame.id, (sink) => this.#subscribe(frame, sink));
@@ -61,7 +61,6 @@ class LocalWire implements Wire {
       default:
         assert(false, `a local wire carries no ${frame.type}`);
     }
-    return 0;
   }
 
   #subscribe({ from = { kind: "now" }, names, snapshotAfterGap }: SubscribeFrame, sink: Sink): Promise<Subscription> {

@@ -370,6 +370,51 @@ describe("many calls", () => {
     await node.connection.say(reply(node.connection.last("call").id, 1));
     expect(await small).toBe(1);
   });
+
+  it("outlive one that is larger in bytes, though not in characters", async () => {
+    const client = await node.connected();
+    const counter = client.object("Counter", "a");
+    const ascii = counter.call("keep", ["x".repeat(9_000)]);
+    const large = outcomeOf(counter.call("note", ["\u4e00".repeat(4_000)]));
+    await node.time.settle();
+    node.connection.close(CLOSE_CODES.too_large);
+    await node.time.advance(1_000);
+    expect(large.error).toMatchObject({ code: "too_large" });
+    expect(node.connection.of("call").map(({ method }) => method)).toEqual(["keep"]);
+    await node.connection.say(reply(node.connection.last("call").id, 1));
+    expect(await ascii).toBe(1);
+  });
+
+  it.each(["view", "subscribe"] as const)("outlive a %s that is too large for the node", async (type) => {
+    const client = await node.connected();
+    const counter = client.object("Counter", "a");
+    const args = ["x".repeat(10_000)];
+    const call = counter.call("increment");
+    const large = type === "view" ? counter.view("top", args) : counter.subscribe({ from: { snapshot: "top", args } });
+    const outcome = outcomeOf<unknown>(large.next());
+    await node.time.settle();
+    node.connection.close(CLOSE_CODES.too_large);
+    await node.time.advance(1_000);
+    expect(outcome.error).toMatchObject({ code: "too_large", hint: "the limit is SOCKET_FRAME_BYTES_MAX" });
+    expect(node.connection.of(type)).toEqual([]);
+    await node.connection.say(reply(node.connection.last("call").id, 1));
+    expect(await call).toBe(1);
+  });
+
+  it("are found too large where what is larger was taken before", async () => {
+    const client = await node.connected();
+    const counter = client.object("Counter", "a");
+    const view = counter.view("top", ["x".repeat(20_000)]);
+    await node.time.settle();
+    await node.connection.say({ type: "view", id: node.connection.last("view").id, value: 1, seq: 1 });
+    const large = outcomeOf(counter.call("keep", ["x".repeat(10_000)]));
+    await node.time.settle();
+    node.connection.close(CLOSE_CODES.too_large);
+    await node.time.advance(1_000);
+    expect(large.error).toMatchObject({ code: "too_large" });
+    expect((await view.next()).value).toBe(1);
+    expect(node.connection.of("view")).toHaveLength(1);
+  });
 });
 
 describe("what cannot be sent", () => {

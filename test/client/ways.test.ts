@@ -243,7 +243,7 @@ describe("a client that may learn nodes", () => {
 describe("the order of an object's calls", () => {
   it("is kept of objects only that have calls under way", () => {
     const order = new CallOrder<string>();
-    const wire = { isUp: true, nextId: () => 1, send: () => 1 };
+    const wire = { isUp: true, nextId: () => 1, send: () => {} };
     const [one, other] = [new Lane<string>(wire), new Lane<string>(wire)];
     expect(order.enters("o", "a", one)).toBe(true);
     expect(order.enters("o", "b", other)).toBe(false);
