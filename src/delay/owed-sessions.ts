@@ -4,13 +4,17 @@
  *
  * Of a fleet's nodes the one that the ring prefers for a session begins; the others look again a while later, in case it could
  * not. That two do the same does no harm.
+ *
+ * One that cannot be woken is tried again in its own time, and keeps none of the others asleep.
  */
 import type { Bucket } from "../bucket/bucket.js";
 import { asMoonportError } from "../errors.js";
 import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { OWING_PREFIX } from "../shipping/layout.js";
+import { PermitPool } from "../shipping/permits.js";
 import { backoffMs } from "../world/backoff.js";
+import { type Deferred, deferred } from "../world/deferred.js";
 import { OneAtATime } from "../world/one-at-a-time.js";
 import { sleep, type Timer, type World } from "../world/world.js";
 
@@ -33,9 +37,20 @@ export interface OwedSessionsParts {
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
+/** An object that is held until it has been woken. */
+interface Waking {
+  /** Somebody has asked for it since the last try began. */
+  isAskedAgain: boolean;
+  /** The first try has ended. */
+  readonly tried: Deferred<void>;
+}
+
 export class OwedSessions {
   readonly #parts: OwedSessionsParts;
   readonly #looking = new OneAtATime(() => this.#run());
+  /** Of tries to wake an object. */
+  readonly #permits: PermitPool;
+  readonly #waking = new Map<string, Waking>();
   /** Whether the next look takes what other homes would have taken by then. */
   #takesAll = false;
   #later: Timer | undefined;
@@ -44,6 +59,7 @@ export class OwedSessions {
 
   constructor(parts: OwedSessionsParts) {
     this.#parts = parts;
+    this.#permits = new PermitPool(parts.settings.TAKEOVER_CONCURRENCY, 0);
   }
 
   /** The node began, or some session ended. */
@@ -52,7 +68,7 @@ export class OwedSessions {
   /** Has an object take up what it owes, in its own time. */
   wake(object: ObjectIdentity): void {
     this.#parts.hold(object)?.catch(() => {});
-    void this.#wakeAll([object]);
+    void this.#tried(object);
   }
 
   stop(): void {
@@ -129,39 +145,55 @@ export class OwedSessions {
       await bucket.delete([key]);
     } finally {
       // Its answer may be all that was lost: nobody would find them there again.
-      await this.#wakeAll(objects);
+      await Promise.all(objects.map((object) => this.#tried(object)));
     }
   }
 
-  /** Those that are held. All are tried before one is tried again. */
-  async #wakeAll(objects: readonly ObjectIdentity[]): Promise<void> {
-    let waiting = objects;
-    for (let failures = 0; waiting.length > 0 && !this.#isStopped; ) {
-      const failed: ObjectIdentity[] = [];
-      let next = 0;
-      const worker = async (): Promise<void> => {
-        while (next < waiting.length && !this.#isStopped) {
-          const object = waiting[next++] as ObjectIdentity;
-          if (!(await this.#wake(object))) failed.push(object);
-        }
-      };
-      await Promise.all(Array.from({ length: this.#parts.settings.TAKEOVER_CONCURRENCY }, worker));
-      if (failed.length > 0) await sleep(this.#parts.world, this.#pauseMs(++failures), this.#stopped.signal);
-      waiting = failed;
+  /** It is held. @returns when the first try has ended; what fails is tried again until it is woken */
+  #tried(object: ObjectIdentity): Promise<void> {
+    const other = this.#waking.get(object.id);
+    if (other !== undefined) {
+      // A try that is under way may have missed what is owed only now.
+      other.isAskedAgain = true;
+      this.#parts.letGo(object);
+      return other.tried.promise;
+    }
+    const waking: Waking = { isAskedAgain: false, tried: deferred() };
+    this.#waking.set(object.id, waking);
+    void this.#untilWoken(object, waking);
+    return waking.tried.promise;
+  }
+
+  async #untilWoken(object: ObjectIdentity, waking: Waking): Promise<void> {
+    for (let failures = 0; ; ) {
+      const isWoken = await this.#wake(object, waking);
+      waking.tried.resolve();
+      if (this.#isStopped && !isWoken) return;
+      if (!isWoken) await sleep(this.#parts.world, this.#pauseMs(++failures), this.#stopped.signal);
+      else if (waking.isAskedAgain) failures = 0;
+      else {
+        this.#waking.delete(object.id);
+        return this.#parts.letGo(object);
+      }
     }
   }
 
-  async #wake(object: ObjectIdentity): Promise<boolean> {
-    const { wake, letGo, world } = this.#parts;
+  async #wake(object: ObjectIdentity, waking: Waking): Promise<boolean> {
+    const { wake, world } = this.#parts;
+    const permit = this.#permits.request("background");
+    await permit.granted;
     try {
+      if (this.#isStopped) return false;
+      waking.isAskedAgain = false;
       await wake(object);
-      letGo(object);
       return true;
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (!this.#isStopped)
         world.log.warn({ object: object.id, code: error.code }, `what it owes waits: ${error.message}`);
       return false;
+    } finally {
+      permit.release();
     }
   }
 
