@@ -67,19 +67,21 @@ export class Handover {
    */
   async leave(untilMs: number): Promise<boolean> {
     const { world, hooks, isValid } = this.#parts;
+    const leftMs = (): number => untilMs - world.clock.monotonicMs();
     this.#isLeaving = true;
     this.#cancelTimers();
     await this.#moving.ended();
     for (let failures = 1; ; failures++) {
       const left = hooks.claims.all;
-      const mayGoOn = this.#isLeaving && isValid() && world.clock.monotonicMs() < untilMs;
-      if (left.length === 0 || !mayGoOn) return left.length === 0;
-      const hasGone = await this.#handOver(left, untilMs);
+      if (left.length === 0 || !this.#isLeaving || !isValid() || leftMs() <= 0) return left.length === 0;
+      const hasGone = await this.#handOver(left, () => leftMs() > 0);
       // Where nobody else is, what is asked for meanwhile comes back.
       if (this.#homeOf(left[0] as ObjectIdentity) === undefined) return hasGone;
       if (hasGone) failures = 0;
-      else
-        await sleep(world, backoffMs(failures, AGAIN_MS, AGAIN_MAX_MS, world.random.fraction()), this.#stopping.signal);
+      else {
+        const pauseMs = backoffMs(failures, AGAIN_MS, AGAIN_MAX_MS, world.random.fraction());
+        await sleep(world, Math.max(0, Math.min(pauseMs, leftMs())), this.#stopping.signal);
+      }
     }
   }
 
@@ -105,7 +107,8 @@ export class Handover {
   async #move(): Promise<void> {
     if (this.#isStopped || this.#isLeaving) return;
     const moved = this.#parts.hooks.claims.all.filter((object) => this.#homeOf(object) !== this.#parts.self);
-    if (await this.#handOver(moved, Number.POSITIVE_INFINITY)) this.#failures = 0;
+    // Who leaves has a deadline, and goes over all of them himself.
+    if (await this.#handOver(moved, () => !this.#isLeaving)) this.#failures = 0;
     else this.#lookLater();
   }
 
@@ -123,9 +126,9 @@ export class Handover {
     return this.#isLeaving ? homes.find((node) => node !== this.#parts.self) : homes[0];
   }
 
-  /** @returns whether all of them went */
-  async #handOver(objects: readonly ObjectIdentity[], untilMs: number): Promise<boolean> {
-    const { hooks, settings, world } = this.#parts;
+  /** @param mayBegin with a further one @returns whether all of them went */
+  async #handOver(objects: readonly ObjectIdentity[], mayBegin: () => boolean): Promise<boolean> {
+    const { hooks, settings } = this.#parts;
     const usedMs = (object: ObjectIdentity): number => hooks.lastUsedMs(object) ?? Number.NEGATIVE_INFINITY;
     const queue = objects
       .map((object) => ({ object, at: usedMs(object) }))
@@ -133,7 +136,7 @@ export class Handover {
     let next = 0;
     let gone = 0;
     const worker = async (): Promise<void> => {
-      while (next < queue.length && this.#parts.isValid() && world.clock.monotonicMs() < untilMs) {
+      while (next < queue.length && this.#parts.isValid() && mayBegin()) {
         const { object } = queue[next++] as (typeof queue)[number];
         if (await this.#one(object)) gone++;
       }

@@ -97,6 +97,25 @@ it("a node that is drained gives all its objects away and takes none, until that
   expect(misplaced(fleet)).toEqual([]);
 });
 
+it("a drain ends when its time is over, and tells what is left", async () => {
+  const settings = { DRAIN_MS: 1_000, HANDOFF_CONCURRENCY: 1, NODE_TTL_MS: 3_000 };
+  const fleet = await startFleet(2, settings, {}, { bucketLatencyMs: { min: 100, max: 100 } });
+  const { node } = fleet.node("n0");
+  const objects = Array.from({ length: 16 }, (_, index) => identityOf("default", "Counter", `many-${index}`));
+  await fleet.time.until(
+    Promise.all(
+      objects.map((object) =>
+        node.call({ object, method: "add", args: [1], caller: { kind: "client" }, callId: object.id }),
+      ),
+    ),
+  );
+  const begunMs = fleet.time.nowMs;
+  const { left } = await fleet.time.until(node.drain({}));
+  expect(left).toBeGreaterThan(0);
+  // One that is on its way goes.
+  expect(fleet.time.nowMs - begunMs).toBeLessThan(2 * settings.DRAIN_MS);
+});
+
 it("while its node stops, what is asked of an object through that node is answered", async () => {
   const fleet = await startFleet(3);
   for (const object of OBJECTS) await call(fleet, "n0", object, "add", [1]);
