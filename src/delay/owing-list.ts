@@ -59,6 +59,8 @@ export class OwingList {
 
   /** Undefined when it stands there already; else a promise that it does. Rejects when the bucket failed: nothing is known. */
   add(id: string): Promise<void> | undefined {
+    // The list may be gone by now, or read by whoever ends the session: nobody would look at it once more.
+    if (this.#isStopped) return Promise.reject(fenced());
     this.#owing.add(id);
     const session = this.#parts.session();
     if (this.#written.some((part) => part.session === session && part.standing.has(id))) return undefined;

@@ -452,11 +452,11 @@ export class FleetMember implements JoinedFleet {
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const tell of this.#toldOfStop.splice(0)) tell();
-    await this.#upkeep?.stop();
-    await this.#takeover?.stop();
-    await this.#handover?.stop();
+    // What is under way of these may wait long for others.
+    const ending = Promise.all([this.#upkeep?.stop(), this.#takeover?.stop(), this.#handover?.stop()]);
     await this.#members.stop();
     await this.tellPeers();
+    await ending;
     await this.links.stop();
     await this.#journal.close();
   }

@@ -126,6 +126,17 @@ describe("the owing list", () => {
     }
   });
 
+  it("promises nothing once it has been given back: whoever ends the session may have read it", async () => {
+    const { time, owing, added } = await start();
+    await added("a");
+    owing.release("a");
+    const stopping = owing.stop();
+    for (const id of ["a", "b"]) {
+      await expect(time.until(owing.add(id) ?? Promise.resolve())).rejects.toMatchObject({ code: "node_fenced" });
+    }
+    await time.until(stopping);
+  });
+
   it("does not write a part again whose last write has an outcome that nobody knows", async () => {
     const { time, bucket, owing, listed, added } = await start();
     await added("a");
