@@ -11,7 +11,7 @@
  */
 
 import type { RowDebts } from "../directory/row-debts.js";
-import { asMoonportError, assert, type ErrorCode, isOwn } from "../errors.js";
+import { asMoonportError, assert, type ErrorCode, isOwn, type MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations, ObligingWrites, OwedMark } from "../object/obligations.js";
@@ -294,7 +294,7 @@ export class OwedKeeper implements Obligations, RowDebts {
   }
 
   async #sending(owed: Owed): Promise<void> {
-    const { world, messages, sent } = this.#parts;
+    const { messages, sent } = this.#parts;
     const { object } = owed;
     try {
       for (let failures = 0; owed.sendThrough > 0 && this.#isKept(owed); ) {
@@ -306,7 +306,12 @@ export class OwedKeeper implements Obligations, RowDebts {
             continue;
           }
           faultPoint("message.sends", object.id);
-          await this.#sendAll(owed, ready);
+          // What the node of a shard says there it says of itself: this object may be here all the same.
+          const failure = await this.#sendAll(owed, ready).then(() => undefined, asMoonportError);
+          if (failure !== undefined) {
+            await this.#pause(object, failure, ++failures);
+            continue;
+          }
           faultPoint("message.sent", object.id);
           await sent(
             object,
@@ -316,21 +321,22 @@ export class OwedKeeper implements Obligations, RowDebts {
           failures = 0;
         } catch (thrown) {
           const error = asMoonportError(thrown);
-          if (this.#isStopped) return;
-          // The session is over, and what it owed is others' to see to.
-          if (isOwn(error, "node_fenced")) return;
-          if (isOwn(error, ...ELSEWHERE)) {
-            await this.#handOn(owed);
-            continue;
-          }
-          world.log.warn({ object: object.id, code: error.code }, `its messages wait: ${error.message}`);
-          await sleep(world, this.#pauseMs(++failures), this.#stopped.signal);
+          if (isOwn(error, ...ELSEWHERE) && !this.#isStopped) await this.#handOn(owed);
+          else await this.#pause(object, error, ++failures);
         }
       }
     } finally {
       // In one step with the last look: what is owed from here on begins it again.
       owed.isSending = false;
     }
+  }
+
+  /** Over at once when the node stops. */
+  async #pause({ id }: ObjectIdentity, { code, message }: MoonportError, failures: number): Promise<void> {
+    if (this.#isStopped) return;
+    const { world } = this.#parts;
+    world.log.warn({ object: id, code }, `its messages wait: ${message}`);
+    await sleep(world, this.#pauseMs(failures), this.#stopped.signal);
   }
 
   /** Another node has it by now, or takes it, and is to know what it owes; until then it stays on this session's list. */

@@ -6,9 +6,11 @@ import { OwedKeeper } from "../../src/delay/owed-keeper.js";
 import { OwingList } from "../../src/delay/owing-list.js";
 import { Scheduler } from "../../src/delay/scheduler.js";
 import { ShardMap } from "../../src/delay/shard-map.js";
+import { type ErrorCode, MoonportError } from "../../src/errors.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { DelayCounters } from "../../src/metrics/delay-counters.js";
 import { resolveSettings } from "../../src/settings/settings.js";
+import type { StoredMessage } from "../../src/store/outbox.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
 import type { PlainValue } from "../../src/values.js";
@@ -151,8 +153,22 @@ describe("the owing list", () => {
   });
 });
 
-/** A keeper whose shards answer when they are told to. */
-async function startKeeper() {
+/** By its delay shard. */
+function messageTo(key: string, number: number): StoredMessage {
+  return {
+    number,
+    id: `m${number}`,
+    className: "Alarm",
+    key,
+    method: "ring",
+    args: [],
+    dueMs: 0,
+    isDelayed: true,
+  };
+}
+
+/** A keeper whose shards answer when they are told to. @param outbox of every object */
+async function startKeeper(outbox: StoredMessage[] = []) {
   const parts = await start();
   const settings = resolveSettings({});
   const answers: Deferred<PlainValue>[] = [];
@@ -177,8 +193,14 @@ async function startKeeper() {
     shards,
     owing,
     counters: new DelayCounters(),
-    messages: async () => [],
-    sent: async () => {},
+    messages: async () => [...outbox],
+    sent: async (_, numbers) => {
+      for (const number of numbers)
+        outbox.splice(
+          outbox.findIndex((message) => message.number === number),
+          1,
+        );
+    },
   });
   return { ...parts, keeper, answers };
 }
@@ -256,6 +278,28 @@ describe("what an object owes", () => {
     await time.settle();
     expect(answers).toHaveLength(2);
   });
+
+  it.each<ErrorCode>(["node_stopping", "moved", "node_fenced"])(
+    "sends its messages, though the node of a shard says %s of itself",
+    async (code) => {
+      const outbox = [messageTo("b", 1)];
+      const { time, keeper, answers, listed, added } = await startKeeper(outbox);
+      const alarm = object("a");
+      const mark = { seq: 1, nextDueMs: undefined, messagesThrough: 1, isToldToShard: false };
+      await time.until(keeper.listed(alarm, 1, { mark, changesRow: false }) ?? Promise.resolve());
+      keeper.landed(alarm, 1, mark);
+      keeper.named(alarm);
+      await time.settle();
+      answers[0]?.reject(MoonportError.of(code, "the node of the shard"));
+      await time.advance(1_000);
+      await added("other");
+      expect(await listed()).toEqual([alarm.id, "other"]);
+      expect(answers).toHaveLength(2);
+      answers[1]?.resolve(["scheduled"]);
+      await time.until(keeper.settled());
+      expect(outbox).toEqual([]);
+    },
+  );
 
   it("keeps it listed from before a row lands until its directory has it", async () => {
     const { time, keeper, listed, added } = await startKeeper();
