@@ -243,7 +243,7 @@ export interface FleetStatus {
   readonly address: string;
   /** Nodes that are not known to be dead, this one included. */
   readonly nodes: number;
-  /** Whether it gives its objects to the others, or has: it is drained, or stops. */
+  /** Whether it gives its objects to the others, or has: it is drained, or stops, and somebody is there who takes them. */
   readonly isLeaving: boolean;
   /** Whether the session is valid; while it is not the node answers `node_fenced`. */
   readonly valid: boolean;

@@ -211,8 +211,9 @@ export class FleetMember implements JoinedFleet {
     return this.#members.isValid();
   }
 
+  /** Others that leave, or are drained, take nothing from it: where only such are left, each has what the ring gives it. */
   get isLeavingToOthers(): boolean {
-    return this.#isLeaving && this.#members.members().length > 1;
+    return this.#isLeaving && this.takers.length > 0;
   }
 
   claimed(object: ObjectIdentity, reason: ClaimReason | undefined): void {
@@ -375,6 +376,7 @@ export class FleetMember implements JoinedFleet {
       self: this.node,
       hooks,
       homesOf: (partition) => this.#ring.homesOf(partition),
+      isTaker: (node) => this.takers.some((taker) => taker.node === node),
       isValid: () => this.isValid(),
       counters: this.counters,
     });
@@ -394,7 +396,7 @@ export class FleetMember implements JoinedFleet {
     return new Upkeep({
       world,
       settings,
-      isValid: () => this.isValid() && !this.#isLeaving,
+      isValid: () => this.isValid() && !this.isLeavingToOthers,
       renewSets: (recordsMax) => hooks.renewSets(recordsMax),
       // With the embedded bucket they are claimed at once.
       ...(!bucket.atomic && { cold }),
@@ -404,7 +406,7 @@ export class FleetMember implements JoinedFleet {
   /** The node that is to have the partition's objects: this one only while it may claim them, unless nobody else is there. */
   homeOf(partition: number): string {
     const homes = this.#ring.homesOf(partition);
-    const mayClaim = !this.#isLeaving && this.isValid();
+    const mayClaim = !this.isLeavingToOthers && this.isValid();
     const home = mayClaim ? homes[0] : homes.find((node) => node !== this.node);
     return home ?? this.node;
   }

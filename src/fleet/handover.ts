@@ -26,6 +26,8 @@ export interface HandoverParts {
   readonly hooks: Pick<FleetHooks, "claims" | "handOver" | "lastUsedMs">;
   /** The partition's nodes, its home first. */
   readonly homesOf: (partition: number) => readonly string[];
+  /** Whether another node takes objects. */
+  readonly isTaker: (node: string) => boolean;
   readonly isValid: () => boolean;
   readonly counters: FleetCounters;
 }
@@ -75,7 +77,7 @@ export class Handover {
       const left = hooks.claims.all;
       if (left.length === 0 || !this.#isLeaving || !isValid() || leftMs() <= 0) return left.length === 0;
       const hasGone = await this.#handOver(left, () => leftMs() > 0);
-      // Where nobody else is, what is asked for meanwhile comes back.
+      // Where nobody takes them, what is asked for meanwhile comes back.
       if (this.#homeOf(left[0] as ObjectIdentity) === undefined) return hasGone;
       if (hasGone) failures = 0;
       else {
@@ -120,10 +122,11 @@ export class Handover {
     this.#later = timers.after(pauseMs, () => this.begin());
   }
 
-  /** The first of the ring that is not this node, where that is about to leave. */
+  /** The first of the ring that takes objects, where this node is about to leave. */
   #homeOf({ id }: ObjectIdentity): string | undefined {
-    const homes = this.#parts.homesOf(partitionOf(id));
-    return this.#isLeaving ? homes.find((node) => node !== this.#parts.self) : homes[0];
+    const { homesOf, isTaker } = this.#parts;
+    const homes = homesOf(partitionOf(id));
+    return this.#isLeaving ? homes.find(isTaker) : homes[0];
   }
 
   /** @param mayBegin with a further one @returns whether all of them went */

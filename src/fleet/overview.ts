@@ -23,7 +23,7 @@ export function placeInRing(fleet: FleetMember, object: ObjectIdentity, session:
 
 export function fleetStatusOf(fleet: FleetMember): FleetStatus {
   const { node, session, address } = fleet.self;
-  const { isLeaving } = fleet;
+  const { isLeavingToOthers: isLeaving } = fleet;
   const whyInvalid = fleet.whyInvalid();
   const standing = { valid: whyInvalid === undefined, ...(whyInvalid !== undefined && { whyInvalid }) };
   const journalBroken = fleet.whyJournalBroken();

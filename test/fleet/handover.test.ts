@@ -13,7 +13,11 @@ const busy = identityOf("default", "Counter", "busy");
 const idle = identityOf("default", "Counter", "idle");
 
 /** @param handOver to n2, which the ring prefers for all */
-function start(held: Set<ObjectIdentity>, handOver: (object: ObjectIdentity) => Promise<boolean>) {
+function start(
+  held: Set<ObjectIdentity>,
+  handOver: (object: ObjectIdentity) => Promise<boolean>,
+  isTaker = (node: string): boolean => node === "n2",
+) {
   const time = new VirtualTime();
   const world = new VirtualWorld({ time, root: temporaryFolder() });
   const counters = new FleetCounters();
@@ -31,6 +35,7 @@ function start(held: Set<ObjectIdentity>, handOver: (object: ObjectIdentity) => 
       handOver,
     },
     homesOf: () => ["n2", "n1"],
+    isTaker,
     isValid: () => true,
     counters,
   });
@@ -54,6 +59,20 @@ it.each<[string, () => Promise<boolean>]>([
   await time.advance(10_000);
   expect(asked.sort()).toEqual(["busy", "busy", "busy", "busy", "idle"]);
   expect(counters.handovers).toEqual({ gone: 2, stayed: 3 });
+  await handover.stop();
+});
+
+it("a node that leaves where nobody takes its objects gives each up once: what is asked for comes back", async () => {
+  const held = new Set<ObjectIdentity>([busy, idle]);
+  const asked: string[] = [];
+  const handOver = async (object: ObjectIdentity): Promise<boolean> => {
+    asked.push(object.key);
+    await sleep(world, 10);
+    return true;
+  };
+  const { time, world, handover } = start(held, handOver, () => false);
+  expect(await time.until(handover.leave(world.clock.monotonicMs() + 20_000))).toBe(true);
+  expect(asked.sort()).toEqual(["busy", "idle"]);
   await handover.stop();
 });
 

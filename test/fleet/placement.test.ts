@@ -116,6 +116,24 @@ it("a drain ends when its time is over, and tells what is left", async () => {
   expect(fleet.time.nowMs - begunMs).toBeLessThan(2 * settings.DRAIN_MS);
 });
 
+it("drained nodes serve what the last of the others has left", async () => {
+  const fleet = await startFleet(3);
+  const objects = OBJECTS.slice(0, 4);
+  const { node } = fleet.node("n0");
+  for (const name of ["n1", "n2"]) await fleet.time.until(node.drain({ node: name }));
+  for (const object of objects) await call(fleet, "n1", object, "add", [1]);
+  const isReady = async (): Promise<boolean> => (await fleet.node("n1").node.status()).fleet?.isLeaving === false;
+  expect(await isReady()).toBe(false);
+  fleet.node("n0").crash();
+  for (const [index, object] of objects.entries()) {
+    expect(await call(fleet, index % 2 === 0 ? "n1" : "n2", object, "add", [1])).toBe(2);
+  }
+  for (const name of ["n1", "n2"]) {
+    expect(objects.filter((object) => fleet.node(name).node.local.holds(object))).not.toEqual([]);
+  }
+  expect(await isReady()).toBe(true);
+});
+
 it("while its node stops, what is asked of an object through that node is answered", async () => {
   const fleet = await startFleet(3);
   for (const object of OBJECTS) await call(fleet, "n0", object, "add", [1]);
