@@ -24,7 +24,7 @@ import type { HttpAnswer, HttpHandler, HttpOperation, UpgradeHandler } from "./h
 import { loopbackAddress, plainAddress } from "./loopback.js";
 import { operationsHandler } from "./operations.js";
 import { Origins } from "./origins.js";
-import { rawProblem } from "./raw-answer.js";
+import { refuseConnection } from "./raw-answer.js";
 import { type RequestLine, requestLineOf, routeNotFound } from "./request-line.js";
 import { TurnEnd } from "./turn-end.js";
 import { unitsHandler } from "./units-handler.js";
@@ -147,7 +147,7 @@ export class HttpDoor {
       clientErrorHandler: (error, socket) => {
         world.log.debug({ error: error.code }, "a connection sent no HTTP");
         const isMidAnswer = connections.isAnswering(socket);
-        if (socket.writable && !isMidAnswer) socket.end(rawProblem(malformed(error.code, settings)));
+        if (socket.writable && !isMidAnswer) refuseConnection(socket, malformed(error.code, settings));
         else socket.destroy();
       },
     });
@@ -275,7 +275,7 @@ export class HttpDoor {
       upgrade.upgrade(request, socket, head);
     } catch (error) {
       socket.on("error", () => socket.destroy());
-      socket.end(rawProblem(asMoonportError(error)));
+      refuseConnection(socket, asMoonportError(error));
     }
   }
 

@@ -1,10 +1,15 @@
 /** A whole HTTP answer as bytes, for connections that have no response object: broken requests and refused upgrades. */
 import { STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
 import type { MoonportError } from "../errors.js";
 import { PROBLEM_TYPE, problemOf, retryAfterSeconds } from "../wire/problem.js";
 
-/** The connection is to be closed after it. */
-export function rawProblem(error: MoonportError): string {
+/** Closes the connection for good: the HTTP server has let go of it, so no timeout ends one whose client keeps its half open. */
+export function refuseConnection(socket: Duplex, error: MoonportError): void {
+  socket.end(rawProblem(error), () => socket.destroy());
+}
+
+function rawProblem(error: MoonportError): string {
   const { status } = error.entry;
   const body = JSON.stringify(problemOf(error));
   const retryAfter = retryAfterSeconds(error);

@@ -19,7 +19,7 @@ import { Deadlines } from "../world/deadlines.js";
 import type { Timer, World } from "../world/world.js";
 import { ClientSocket, type SocketContext } from "./client-socket.js";
 import type { UpgradeHandler } from "./http-handler.js";
-import { rawProblem } from "./raw-answer.js";
+import { refuseConnection } from "./raw-answer.js";
 import { RightsWalk } from "./rights-walk.js";
 import { TurnEnd } from "./turn-end.js";
 
@@ -86,7 +86,7 @@ export class WebSocketDoor implements UpgradeHandler {
       const codec = this.#admit(request);
       this.#server.handleUpgrade(request, socket, head, (ws) => this.#opened(ws, codec, socket));
     } catch (error) {
-      socket.end(rawProblem(asMoonportError(error)), () => socket.destroy());
+      refuseConnection(socket, asMoonportError(error));
     }
   }
 

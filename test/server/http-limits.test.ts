@@ -198,6 +198,37 @@ describe("connections over HTTP_CONNECTIONS_MAX", () => {
   });
 });
 
+describe("a client that never closes its half of a connection", () => {
+  const upgrading: UpgradeHandler = { path: "/v1/socket", upgrade: () => {}, stop: async () => {} };
+  const upgrade = (path: string, more = ""): string =>
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${more}\r\n`;
+
+  it.each([
+    ["an upgrade at no handler's path", upgrade("/v1/nowhere"), "HTTP/1.1 404 Not Found"],
+    [
+      "an upgrade from a page that may not",
+      upgrade("/v1/socket", "Origin: https://evil.example\r\n"),
+      "origin_refused",
+    ],
+    ["no HTTP", "nonsense\r\n\r\n", "HTTP/1.1 400 Bad Request"],
+  ])("is let go once it was answered, having sent %s", async (_, bytes, wanted) => {
+    const one = await door({ DRAIN_MS: 100 }, { upgrades: [upgrading] });
+    const socket = connect({ port: one.port, host: "127.0.0.1", allowHalfOpen: true }, () => socket.write(bytes));
+    let answer = "";
+    socket.on("data", (part) => {
+      answer += part.toString();
+    });
+    await new Promise((resolve) => socket.once("end", resolve));
+    expect(answer).toContain(wanted);
+    try {
+      await expect.poll(() => one.door.connections).toBe(0);
+      await one.door.stop();
+    } finally {
+      socket.destroy();
+    }
+  });
+});
+
 describe("handlers beside the door's own", () => {
   const streaming: HttpHandler = {
     operation: ({ segments }) =>
