@@ -35,7 +35,9 @@ export class SocketSubscriptions {
   readonly #all = new Map<number, SocketSubscription>();
   /** For their snapshots, in the order they came. */
   readonly #waiting = new Set<SocketSubscription>();
-  /** Snapshots that were asked for and are not told yet. */
+  /** In {@link #all}, or given up while the hub prepares them: that goes on until it is done. */
+  #taken = 0;
+  /** Snapshots that were asked for and are neither told yet nor, where nobody waits for them any longer, done with. */
   #snapshots = 0;
   #snapshotBytesGuess: number;
   /** Whether {@link #beginWaiting} will be called back when something was taken. */
@@ -61,16 +63,21 @@ export class SocketSubscriptions {
    */
   begin(id: number, right: LastingRight, hasSnapshot: boolean, subscribe: (sink: Sink) => Promise<Subscription>): void {
     const { subscriptionsMax } = this.#options;
-    if (this.#all.size >= subscriptionsMax) {
+    if (this.#taken >= subscriptionsMax) {
       throw MoonportError.of("socket_full", `the socket has ${subscriptionsMax} subscriptions and views`, {
         hint: "unsubscribe from what is not looked at, or open another socket",
       });
     }
-    const subscription: SocketSubscription = new SocketSubscription(id, right, this.#options, subscribe, () => {
+    const forget = (): void => {
       this.#all.delete(id);
       this.#waiting.delete(subscription);
-    });
+    };
+    const over = (): void => {
+      this.#taken--;
+    };
+    const subscription = new SocketSubscription({ id, right, subscribe, forget, over }, this.#options);
     this.#all.set(id, subscription);
+    this.#taken++;
     if (!hasSnapshot) return void subscription.begin();
     this.#waiting.add(subscription);
     this.#beginWaiting();
@@ -116,7 +123,8 @@ export class SocketSubscriptions {
     this.#snapshots++;
     const bytes = await subscription.begin();
     this.#snapshots--;
-    this.#snapshotBytesGuess = Math.max(bytes, this.#snapshotBytesGuess * SNAPSHOT_GUESS_DECAY);
+    // What was never told says nothing of how large the next will be.
+    if (bytes > 0) this.#snapshotBytesGuess = Math.max(bytes, this.#snapshotBytesGuess * SNAPSHOT_GUESS_DECAY);
     this.#beginWaiting();
   }
 
@@ -126,43 +134,59 @@ export class SocketSubscriptions {
   }
 }
 
+interface SocketSubscriptionParts {
+  readonly id: number;
+  readonly right: LastingRight;
+  readonly subscribe: (sink: Sink) => Promise<Subscription>;
+  /** It is closed. */
+  readonly forget: () => void;
+  /** It is closed, and the hub does nothing for it any more. */
+  readonly over: () => void;
+}
+
 class SocketSubscription implements Sink {
   readonly #id: number;
   readonly #right: LastingRight;
   readonly #options: SocketSubscriptionsOptions;
   readonly #subscribe: (sink: Sink) => Promise<Subscription>;
   readonly #forget: () => void;
+  readonly #over: () => void;
   /** Of an event's frame. */
   readonly #head: Uint8Array;
   /** Bytes of its first frame; 0 where there will be none. */
   readonly #begun = deferred<number>();
   #hasBegun = false;
+  /** The hub was asked and has not answered. */
+  #isPreparing = false;
   #handle: Subscription | undefined;
   #isClosed = false;
 
-  constructor(
-    id: number,
-    right: LastingRight,
-    options: SocketSubscriptionsOptions,
-    subscribe: (sink: Sink) => Promise<Subscription>,
-    forget: () => void,
-  ) {
+  constructor({ id, right, subscribe, forget, over }: SocketSubscriptionParts, options: SocketSubscriptionsOptions) {
     this.#id = id;
     this.#right = right;
     this.#options = options;
     this.#subscribe = subscribe;
     this.#forget = forget;
+    this.#over = over;
     this.#head = options.codec.eventHead(id);
   }
 
-  /** Resolves with the bytes of its first frame, once that is told or never will be. */
+  /** Resolves with the bytes of its first frame, once that is told, or never will be and the hub is done with it. */
   begin(): Promise<number> {
     if (this.#isClosed) return Promise.resolve(0);
+    this.#isPreparing = true;
     this.#subscribe(this).then(
-      (handle) => this.#stands(handle),
-      (error: unknown) => this.refused(asMoonportError(error)),
+      (handle) => this.#answered(() => this.#stands(handle)),
+      (error: unknown) => this.#answered(() => this.refused(asMoonportError(error))),
     );
     return this.#begun.promise;
+  }
+
+  #answered(take: () => void): void {
+    this.#isPreparing = false;
+    const wasClosed = this.#isClosed;
+    take();
+    if (wasClosed) this.#ended();
   }
 
   #stands(handle: Subscription): void {
@@ -179,9 +203,14 @@ class SocketSubscription implements Sink {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#begun.resolve(0);
     this.#forget();
     this.#handle?.close();
+    if (!this.#isPreparing) this.#ended();
+  }
+
+  #ended(): void {
+    this.#begun.resolve(0);
+    this.#over();
   }
 
   renew(now: Principal): void {

@@ -15,6 +15,7 @@ import { resolveSettings } from "../../src/settings/settings.js";
 import type { PlainObject } from "../../src/values.js";
 import { codecOf, type FrameCodec, jsonCodec, msgpackCodec } from "../../src/wire/codec.js";
 import type { ClientFrame } from "../../src/wire/frames.js";
+import { type Deferred, deferred } from "../../src/world/deferred.js";
 import { FakeNode } from "../support/fake-node.js";
 import { world } from "./door.js";
 
@@ -24,6 +25,14 @@ export const CODECS: readonly FrameCodec[] = [jsonCodec, msgpackCodec];
 export class FakeLive implements LiveApi {
   readonly subscriptions: { request: SubscribeRequest | ViewRequest; sink: Sink; isClosed: boolean }[] = [];
   refuse: Error | undefined;
+  #prepared: Promise<void> = Promise.resolve();
+
+  /** From now on none stands before the test says so. */
+  holdBack(): Deferred<void> {
+    const held = deferred();
+    this.#prepared = held.promise;
+    return held;
+  }
 
   get open(): number {
     return this.subscriptions.filter(({ isClosed }) => !isClosed).length;
@@ -41,10 +50,11 @@ export class FakeLive implements LiveApi {
     for (const { sink, isClosed } of this.subscriptions) if (!isClosed) sink.deliver(delivery);
   }
 
-  #take(request: SubscribeRequest | ViewRequest, sink: Sink): Subscription {
+  async #take(request: SubscribeRequest | ViewRequest, sink: Sink): Promise<Subscription> {
     if (this.refuse !== undefined) throw this.refuse;
     const entry = { request, sink, isClosed: false };
     this.subscriptions.push(entry);
+    await this.#prepared;
     return {
       after: 4,
       close: () => {

@@ -238,6 +238,45 @@ describe("a client that is no friend", () => {
   });
 });
 
+describe("a client that gives up subscriptions which are still prepared", () => {
+  it.each([
+    ["subscriptions", { kind: "now" }],
+    ["subscriptions with a snapshot", { kind: "snapshot", reading: { method: "top", args: [] } }],
+  ] as const)("has no more than SOCKET_SUBSCRIPTIONS_MAX under way: %s", async (_, from) => {
+    sockets = await openSockets({ SOCKET_SUBSCRIPTIONS_MAX: 2 });
+    const prepared = sockets.live.holdBack();
+    const client = await TestClient.greeted(sockets.port);
+    for (const id of [1, 2, 3]) {
+      client.send({ type: "subscribe", id, ...TARGET, from });
+      client.send({ type: "unsubscribe", id });
+    }
+    await client.roundTrip();
+    expect(client.frames.splice(0)).toMatchObject([{ type: "error", id: 3, error: { code: "socket_full" } }]);
+    expect(sockets.live.subscriptions).toHaveLength(2);
+    prepared.resolve();
+    await eventually(() => sockets.live.open === 0);
+    client.send({ type: "subscribe", id: 4, ...TARGET, from });
+    await eventually(() => sockets.live.open === 1);
+    expect(client.frames).toEqual([]);
+  });
+
+  it("has its snapshots counted among those that must fit until they are prepared", async () => {
+    sockets = await openSockets({ SOCKET_BUFFER_BYTES_MAX: 256 * KIB });
+    const prepared = sockets.live.holdBack();
+    const client = await TestClient.greeted(sockets.port);
+    const from = { kind: "snapshot", reading: { method: "top", args: [] } } as const;
+    for (let id = 0; id < 100; id++) {
+      client.send({ type: "subscribe", id, ...TARGET, from });
+      client.send({ type: "unsubscribe", id });
+    }
+    await client.roundTrip();
+    expect(sockets.live.subscriptions).toHaveLength(16);
+    client.send({ type: "subscribe", id: 100, ...TARGET, from });
+    prepared.resolve();
+    await eventually(() => sockets.live.open === 1);
+  });
+});
+
 describe("a client that asks for more than may be under way", () => {
   async function gated(
     overrides: Record<string, number>,
