@@ -81,7 +81,12 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     fleet && { ...fleet, replaced: unfit.resolve, journalBroken: unfit.resolve },
   );
   const { node } = announced;
-  rememberBucket(world.folder, bucketUrl, world.log);
+  try {
+    rememberBucket(world.folder, bucketUrl, world.log);
+  } catch (error) {
+    await announced.close();
+    throw error;
+  }
   return {
     node,
     world,

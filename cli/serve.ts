@@ -17,7 +17,7 @@ import { openOwnNode } from "./own-node.js";
 import type { ServeFlags } from "./serve-flags.js";
 import { stopSignal } from "./stop-signal.js";
 import { Teller } from "./teller.js";
-import { watchApp } from "./watch.js";
+import { type Watcher, watchApp } from "./watch.js";
 
 /** Between two looks at who is there. */
 const LOOK_MS = 50;
@@ -53,21 +53,22 @@ export async function serve(context: Context, command: "start" | "dev", flags: S
       allowOrigins: flags.allowOrigin ?? [],
       ...(auth !== undefined && { auth: auth.tokens }),
     });
-    own.announce(doors.url);
-    const watcher = command === "dev" ? watchApp(own.world, context.dir, () => reload(own.reload, teller)) : undefined;
-    const { fleet: standing } = await node.status();
-    teller.ready({
-      url: doors.url,
-      pid: process.pid,
-      session,
-      data: context.data,
-      ...(standing !== undefined && { fleet: { node: standing.node, address: standing.address } }),
-    });
-    tellParent({ kind: "ready", url: doors.url, session });
+    let watcher: Watcher | undefined;
     const over = new AbortController();
-    void sayWhenAllAreSeen(node, world, over.signal);
-    if (command === "dev") await tellOfReleases(context, node);
     try {
+      own.announce(doors.url);
+      if (command === "dev") watcher = watchApp(own.world, context.dir, () => reload(own.reload, teller));
+      const { fleet: standing } = await node.status();
+      teller.ready({
+        url: doors.url,
+        pid: process.pid,
+        session,
+        data: context.data,
+        ...(standing !== undefined && { fleet: { node: standing.node, address: standing.address } }),
+      });
+      tellParent({ kind: "ready", url: doors.url, session });
+      void sayWhenAllAreSeen(node, world, over.signal);
+      if (command === "dev") await tellOfReleases(context, node);
       unfit = (await Promise.race([stopAsked, own.unfit])) ?? undefined;
       // Whoever calls while the objects go to the others is sent on, and not turned away.
       doors.leaving();

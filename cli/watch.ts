@@ -18,6 +18,10 @@ export function watchApp(world: World, dir: string, changed: () => void): Watche
   const appFolder = new RealFolder(dir);
   let pending: Timer | undefined;
   const watchers = new Map<string, fs.FSWatcher | undefined>();
+  const stop = (): void => {
+    pending?.cancel();
+    for (const watcher of watchers.values()) watcher?.close();
+  };
   const soon = (): void => {
     pending?.cancel();
     pending = world.timers.after(QUIET_MS, changed);
@@ -36,21 +40,22 @@ export function watchApp(world: World, dir: string, changed: () => void): Watche
     for (const folder of moduleFolders(appFolder)) if (folder !== "lib") watchFolder(folder);
     soon();
   };
-  // A folder that is replaced takes its watcher with it, so the one above is watched for that.
-  const above = watchIfThere(dir, (name) => {
+  // A folder that is replaced takes its watcher with it, so the one above them all is watched for that.
+  const seenFromAbove = (name: string | null): void => {
     const changedFolders = FOLDERS.filter((folder) => name === null || name === folder);
     for (const folder of changedFolders) watchFolder(folder);
     if (changedFolders.includes("lib")) watchModules();
     else if (changedFolders.length > 0) soon();
-  });
-  for (const folder of new Set([...FOLDERS, ...moduleFolders(appFolder)])) watchFolder(folder);
-  return {
-    stop() {
-      pending?.cancel();
-      above?.close();
-      for (const watcher of watchers.values()) watcher?.close();
-    },
   };
+  try {
+    watchers.set(".", watchIfThere(dir, seenFromAbove));
+    for (const folder of new Set([...FOLDERS, ...moduleFolders(appFolder)])) watchFolder(folder);
+  } catch (error) {
+    // The system has only so many watchers. The first ones would keep the process alive.
+    stop();
+    throw error;
+  }
+  return { stop };
 }
 
 function watchIfThere(folder: string, onChange: (name: string | null) => void): fs.FSWatcher | undefined {

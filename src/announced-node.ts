@@ -49,18 +49,24 @@ export async function openAnnounced(
     throw await namingHolder(error, world);
   });
   const file: NodeFile = { pid: process.pid, session: node.session, command };
-  writeNodeFile(folder, file);
+  const close = async (): Promise<void> => {
+    await node.stop();
+    // Last, so that whoever finds the folder locked meanwhile learns by whom.
+    removeNodeFile(folder, node.session);
+  };
+  try {
+    writeNodeFile(folder, file);
+  } catch (error) {
+    await close();
+    throw error;
+  }
   return {
     node,
     announce: (url) => {
       writeNodeFile(folder, { ...file, url });
       if (node instanceof FleetNode) node.serveClientsAt(clientAddressOf(url, node.fleet.self.address));
     },
-    close: async () => {
-      await node.stop();
-      // Last, so that whoever finds the folder locked meanwhile learns by whom.
-      removeNodeFile(folder, node.session);
-    },
+    close,
   };
 }
 

@@ -103,9 +103,9 @@ export class Moonport {
       EMBEDDED,
       fleet,
     );
-    rememberBucket(world.folder, bucketUrl, world.log);
     const parts = { app, world, settings, announced, readApp };
     try {
+      rememberBucket(world.folder, bucketUrl, world.log);
       return new Moonport({ ...parts, doors: listen && (await Moonport.#openDoors(parts, listen)) });
     } catch (error) {
       await announced.close();
@@ -127,7 +127,12 @@ export class Moonport {
       ...(auth !== undefined && { auth: authenticatorOf(auth, world) }),
       ...(allowOrigins !== undefined && { allowOrigins }),
     });
-    announced.announce(doors.url);
+    try {
+      announced.announce(doors.url);
+    } catch (error) {
+      await doors.stop();
+      throw error;
+    }
     return doors;
   }
 

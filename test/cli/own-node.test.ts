@@ -236,6 +236,25 @@ describe("moonport start", () => {
 });
 
 describe("moonport dev", () => {
+  it("ends when it cannot watch its app: nothing of it stays behind", async () => {
+    const app = appWith();
+    const patch = path.join(app.cwd, "few-watchers.mjs");
+    fs.writeFileSync(
+      patch,
+      `import fs from "node:fs";
+const { watch } = fs;
+let watchers = 0;
+fs.watch = (...given) => {
+  if (++watchers > 1) throw Object.assign(new Error("no space left for a watcher"), { code: "ENOSPC" });
+  return watch(...given);
+};`,
+    );
+    const node = new RunningCli({ ...app, env: { NODE_OPTIONS: `--import=${patch}` } }, "dev", "--port", "0");
+    expect(await node.exit).not.toBe(0);
+    expect(node.stderr).toContain("no space left for a watcher");
+    expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
+  });
+
   it("loads classes again as they are saved, keeps the last good one, and shows events", async () => {
     const app = appWith({ "Counter.lua": COUNTER, "Broken.lua": "return\nreturn" });
     const node = new RunningCli(app, "dev", "--json", "--port", "0");

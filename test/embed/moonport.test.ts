@@ -1,7 +1,8 @@
 import fs from "node:fs";
+import net from "node:net";
 import path from "node:path";
 import pino from "pino";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { Moonport, type MoonportOptions, type Observation } from "../../src/index.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { embedded } from "./embedded.js";
@@ -12,6 +13,15 @@ const classes = { Ledger: LEDGER };
 function refused(code: string, message: RegExp | string, hint?: string): unknown {
   const said = typeof message === "string" ? message : expect.stringMatching(message);
   return expect.objectContaining({ name: "MoonportError", code, message: said, ...(hint && { hint }) });
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = net.createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as net.AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
 }
 
 describe("Moonport.open", () => {
@@ -68,6 +78,27 @@ describe("Moonport.open", () => {
     );
     const moonport = await embedded({ dataDir });
     expect(await moonport.object<LedgerMethods>("Ledger", "a").count()).toBe(0);
+  });
+
+  it.each([
+    ["who has the folder", "node.json", 1],
+    ["where its bucket is", "bucket.url", 1],
+    ["where it answers", "node.json", 2],
+  ])("gives folder and address back when it cannot write down %s", async (_, name, time) => {
+    const dataDir = temporaryFolder();
+    const port = await freePort();
+    const options = { dataDir, classes, bucket: `sqlite:${path.join(dataDir, "other.db")}`, listen: { port } };
+    const { renameSync } = fs;
+    let times = 0;
+    const full = vi.spyOn(fs, "renameSync").mockImplementation((from, to) => {
+      if (path.basename(`${to}`) === name && ++times === time) throw new Error("the disk is full");
+      renameSync(from, to);
+    });
+    onTestFinished(() => full.mockRestore());
+    await expect(Moonport.open(options)).rejects.toThrow("the disk is full");
+    const moonport = await embedded(options);
+    expect(await moonport.object<LedgerMethods>("Ledger", "a").count()).toBe(0);
+    expect(moonport.url).toBe(`http://127.0.0.1:${port}`);
   });
 
   it("keeps a second one off the folder, saying who has it, until it is closed; what was written is still there", async () => {
