@@ -61,8 +61,8 @@ export async function withNode<T>(
       const mayRepeat =
         isRepeatable && (isOwn(error, "node_unreachable") || hasLostNode(error)) && lost < NODES_LOST_MAX;
       const next = mayRepeat ? await nextUrl(context) : undefined;
-      // That the next one is not there either says nothing of what the first one did.
-      if (next === undefined) throw isOwn(error, "node_unreachable") ? (unknown ?? error) : error;
+      // That the next one did not come to it says nothing of what the first one did.
+      if (next === undefined) throw error instanceof MoonportError && error.retryable ? (unknown ?? error) : error;
       url = next;
     }
   }

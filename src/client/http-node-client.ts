@@ -86,6 +86,8 @@ interface Ask {
 type Lost = "connection" | "time" | "caller";
 
 interface RawAnswer {
+  /** The request was sent before, over a connection that was closed. */
+  readonly isRepeat: boolean;
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
   readonly bytes: Buffer;
@@ -403,7 +405,12 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
     const raw = await this.#exchange(ask);
     const { status, headers, body } = answerOf(raw);
     if (status === 200 && body !== undefined) return { status, headers, body };
-    throw errorOf(body) ?? this.#strange(ask, status);
+    const error = errorOf(body) ?? this.#strange(ask, status);
+    // That it was turned away now says nothing of what the first one came to.
+    if (raw.isRepeat && changes(ask) && error.retryable) {
+      throw this.#unknown(ask, "closed the connection under the request", "connection", error);
+    }
+    throw error;
   }
 
   /** @param wasSent before, over a connection that was closed: what that came to is not known */
@@ -453,7 +460,8 @@ export class HttpNodeClient implements NodeApi, Pick<LiveApi, "subscribe"> {
         response.on("error", (cause) => lose("broke off its answer", "connection", cause));
         response.on("end", () => {
           settle();
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, bytes: Buffer.concat(parts) });
+          const { statusCode: status = 0, headers } = response;
+          resolve({ status, headers, bytes: Buffer.concat(parts), isRepeat: wasSent });
         });
       });
       request.end(ask.body);
@@ -541,7 +549,11 @@ function objectPath({ app, className, key }: ObjectIdentity): string {
 }
 
 /** Without a body when that is not JSON. */
-function answerOf({ status, headers, bytes }: RawAnswer): Omit<Answer, "body"> & { readonly body?: PlainValue } {
+function answerOf({
+  status,
+  headers,
+  bytes,
+}: Omit<RawAnswer, "isRepeat">): Omit<Answer, "body"> & { readonly body?: PlainValue } {
   const body = /json/.test(headers["content-type"] ?? "") ? answerBody(bytes.toString("utf8")) : undefined;
   return body === undefined ? { status, headers } : { status, headers, body };
 }

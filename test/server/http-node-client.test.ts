@@ -5,6 +5,7 @@ import { HttpNodeClient } from "../../src/client/http-node-client.js";
 import { ERROR_CODES, type ErrorCode, MoonportError } from "../../src/errors.js";
 import { identityOf } from "../../src/identity.js";
 import type { CallReply, CallRequest } from "../../src/node-api.js";
+import { problemOf } from "../../src/wire/problem.js";
 import { deferred } from "../../src/world/deferred.js";
 import { type OpenDoor, openDoor, world } from "./door.js";
 
@@ -270,6 +271,35 @@ describe("a node that is not there", () => {
     }
     patient.close();
     forgetful.server.close();
+  });
+
+  it("leaves it unknown what it came to where the kept connection closed, when the fresh one is turned away", async () => {
+    const turned = (error: MoonportError): string => {
+      const body = JSON.stringify(problemOf(error));
+      const head = "Content-Type: application/problem+json\r\nConnection: close";
+      return `HTTP/1.1 503 No\r\n${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    };
+    let refusal = MoonportError.of("mailbox_full", "full");
+    let connections = 0;
+    const busy = await serve((socket) => {
+      connections += 1;
+      if (connections % 2 === 0) return void socket.once("data", () => socket.end(turned(refusal)));
+      socket.once("data", () => {
+        socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n1");
+        socket.once("data", () => socket.destroy());
+      });
+    });
+    const patient = new HttpNodeClient({ url: busy.url, world });
+    const again = async (request: CallRequest): Promise<MoonportError> => {
+      await patient.call(say);
+      return await errorOf(patient.call({ ...request, callId: "order-19" }));
+    };
+    expect(await again(say)).toMatchObject({ code: "outcome_unknown", callId: "order-19" });
+    expect((await again({ ...say, mustRead: true })).code).toBe("mailbox_full");
+    refusal = MoonportError.of("method_not_found", "no such method");
+    expect((await again(say)).code).toBe("method_not_found");
+    patient.close();
+    busy.server.close();
   });
 
   it.each(["127.0.0.1:7070", "https://a.example", "http://a/path", "nonsense", "http://u:p@a"])(
