@@ -1,14 +1,16 @@
 /** `moonport subscribe Class/key` */
 import type { Command } from "commander";
-import { asMoonportError, type MoonportError } from "../../src/errors.js";
+import { asMoonportError, MoonportError } from "../../src/errors.js";
 import type { ObjectIdentity } from "../../src/identity.js";
 import type { Delivery, ReadingCall, Sink, SubscribeFrom, Subscription } from "../../src/realtime/contract.js";
+import { SETTINGS } from "../../src/settings/settings.js";
 import type { PlainValue } from "../../src/values.js";
+import { parseWireJson } from "../../src/wire/wire-json.js";
 import { deferred } from "../../src/world/deferred.js";
 import { type Context, contextOf, wholeNumber } from "../context.js";
 import { withRunningNode } from "../find-node.js";
 import { jsonText, type Output } from "../output.js";
-import { argumentOf, objectOf } from "../words.js";
+import { objectOf } from "../words.js";
 
 interface SubscribeFlags {
   readonly after?: number;
@@ -63,10 +65,19 @@ async function subscribe(context: Context, object: ObjectIdentity, flags: Subscr
   });
 }
 
+/** @throws MoonportError `bad_option`, `bad_json` */
 function readingOf({ snapshot, args }: SubscribeFlags): ReadingCall | undefined {
-  if (snapshot === undefined) return undefined;
-  const value = args === undefined ? [] : argumentOf(args);
-  return { method: snapshot, args: Array.isArray(value) ? value : [value] };
+  if (snapshot === undefined) {
+    if (args === undefined) return undefined;
+    throw MoonportError.of("bad_option", "--args are the arguments of a snapshot, and none is asked for", {
+      hint: "--snapshot names the reading method",
+    });
+  }
+  const value = args === undefined ? [] : parseWireJson(args, "--args", SETTINGS.VALUE_DEPTH_MAX.max);
+  if (Array.isArray(value)) return { method: snapshot, args: value };
+  throw MoonportError.of("bad_option", "--args is no array of arguments", {
+    hint: "put a single argument into brackets: --args '[1]'",
+  });
 }
 
 function fromOf(after: number | undefined, reading: ReadingCall | undefined): SubscribeFrom {

@@ -22,6 +22,13 @@ describe("a wrong command line", () => {
     [["call", "Counter/a", "get", "--node", "nonsense"], "is not a node's address", "http://127.0.0.1:7070"],
     [["destroy", "Counter/a"], "needs --yes where nobody can be asked", undefined],
     [["recover", "Counter/a"], "recovering default/Counter/a needs --accept-loss", "replicas_missing names"],
+    [["subscribe", "Chat/a", "--snapshot", "top", "--args", '["ada"'], "--args is not JSON", undefined],
+    [
+      ["subscribe", "Chat/a", "--snapshot", "top", "--args", '"ada"'],
+      "--args is no array of arguments",
+      "--args '\\[1\\]'",
+    ],
+    [["subscribe", "Chat/a", "--args", "[1]"], "--args are the arguments of a snapshot", "--snapshot"],
     [[], "no command is given", undefined],
   ])("moonport %j is told what is wrong, and ends with 2", async (words, message, hint) => {
     const cwd = temporaryFolder();
