@@ -155,7 +155,7 @@ export class Routing {
         return await this.#forward(ask, to);
       } catch (thrown) {
         // The object is this node's, which has forgotten its claim: the record knows.
-        if (ownerNamedBy(asMoonportError(thrown)) !== self) throw thrown;
+        if (ownerNamedBy(asMoonportError(thrown), object) !== self) throw thrown;
       }
     }
     try {
@@ -163,7 +163,7 @@ export class Routing {
       return await ask.here();
     } catch (thrown) {
       const error = asMoonportError(thrown);
-      const owner = ownerNamedBy(error);
+      const owner = ownerNamedBy(error, object);
       if (owner === undefined || owner === self) throw error;
       places.learn(object, owner);
       if (hops >= HOPS_MAX) throw error;
@@ -212,8 +212,8 @@ export class Routing {
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (operation.kind === "call") fleet.counters.forwardedCalls.count(error);
-      if (!isHarmless(error)) throw error;
-      const owner = ownerNamedBy(error);
+      if (!isHarmless(error) || isAboutAnother(error, object)) throw error;
+      const owner = ownerNamedBy(error, object);
       if (owner !== undefined) places.learn(object, owner);
       else places.forget(object);
       throw error;
@@ -254,7 +254,13 @@ function told(error: MoonportError, { object }: Ask<unknown>, inDoubt: boolean):
   });
 }
 
-/** Where an object is that has moved; undefined where nobody says so. */
-function ownerNamedBy(error: MoonportError): string | undefined {
-  return isOwn(error, "moved") && typeof error.details?.node === "string" ? error.details.node : undefined;
+/** Where the object is that has moved; undefined where nobody says so. */
+function ownerNamedBy(error: MoonportError, object: ObjectIdentity): string | undefined {
+  if (!isOwn(error, "moved") || isAboutAnother(error, object)) return undefined;
+  return typeof error.details?.node === "string" ? error.details.node : undefined;
+}
+
+/** What a method heard of an object that it asked, and let through, says nothing of where its own is. */
+function isAboutAnother(error: MoonportError, object: ObjectIdentity): boolean {
+  return error.object !== undefined && error.object !== object.id;
 }
