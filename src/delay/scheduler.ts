@@ -58,9 +58,13 @@ export class Scheduler {
       });
       if (result === "scheduled" || result === "known") return;
       if (result === "conflict") {
-        throw MoonportError.of("id_conflict", `command id ${command.id} was used for another command`, {
-          hint: "make a fresh id for every command, and repeat one only with the same object, method and arguments",
-        });
+        throw MoonportError.of(
+          "id_conflict",
+          `command id ${command.id} was used for another command, or by somebody else`,
+          {
+            hint: "make a fresh id for every command, and repeat one only with the same object, method and arguments",
+          },
+        );
       }
       // The argument list was deleted as one that nobody refers to, just before.
       await this.pause(failures);

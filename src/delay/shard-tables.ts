@@ -421,8 +421,14 @@ function isUnderWay(row: Row): boolean {
   return row.state === "delivering" || (row.state === "retrying" && row.doubtful === 1);
 }
 
-/** Whether a command is one that is known already. Its arguments are forgotten when it has ended. */
+/**
+ * Whether a command is one that is known already. Its arguments are forgotten when it has ended. Ids are the senders' to choose,
+ * and nobody may take the place of another's command, or share what becomes of it, by choosing the same one. What is known of
+ * nobody is everybody's.
+ */
 function isSame(row: Row, command: CommandRequest): boolean {
+  const { id: sender } = decodeValue(row.caller) as PlainObject;
+  if (sender !== undefined && sender !== command.caller.id) return false;
   const { app, className, key, method } = command;
   if (row.app !== app || row.class !== className || row.key !== key || row.method !== method) return false;
   if (row.args instanceof Uint8Array && command.args !== null) return Buffer.from(row.args).equals(command.args);

@@ -67,7 +67,8 @@ describe("a command", () => {
   it("is sent through each door, and one of its id is one command whichever they come through", async () => {
     const client = clientOf("all");
     expect(await client.object("Post", "p").send("count", [], { id: "once" })).toEqual({ id: "once" });
-    expect(await moonport.object("Post", "p").send("count", [], { id: "once" })).toEqual({ id: "once" });
+    const as = { id: "all" };
+    expect(await moonport.object("Post", "p").send("count", [], { id: "once", as })).toEqual({ id: "once" });
     expect(await post("/v1/default/Post/p/-/send/count?id=once")).toBe(200);
     await expect.poll(() => counted("p")).toBe(1);
     await client.object("Post", "p").send("count");
@@ -77,6 +78,22 @@ describe("a command", () => {
     await expect(client.object("Post", "p").send("take", ["x"], { id: "once" })).rejects.toMatchObject({
       code: "id_conflict",
     });
+  });
+
+  it("is its sender's: whoever else sends under its id is refused, and may take one that nobody is known to have sent", async () => {
+    const send = (id: string, as?: { id: string }) =>
+      moonport.object("Post", "p").send("count", [], { id, delayMs: HOUR_MS, ...(as && { as }) });
+    await send("hers", { id: "all" });
+    expect(await clientOf("all").object("Post", "p").send("count", [], { id: "hers" })).toEqual({ id: "hers" });
+    await expect(clientOf("post").object("Post", "p").send("count", [], { id: "hers" })).rejects.toMatchObject({
+      code: "id_conflict",
+    });
+    expect(await post("/v1/default/Post/p/-/send/count?id=hers", "post")).toBe(409);
+    await expect(send("hers")).rejects.toMatchObject({ code: "id_conflict" });
+    await moonport.delay.cancel("hers");
+    await expect(send("hers", { id: "post" })).rejects.toMatchObject({ code: "id_conflict" });
+    await send("open");
+    expect(await send("open", { id: "post" })).toEqual({ id: "open" });
   });
 
   it("is listed, shown, moved and taken back by a client and by the program", async () => {
