@@ -34,7 +34,7 @@ interface Listen {
 
 /**
  * @param bucketUrl which all nodes must share
- * @throws MoonportError `bad_option`, `bad_name`, `insecure_bind`
+ * @throws MoonportError `bad_option`, `bad_name`, `insecure_bind`, `bad_setting`
  */
 export function fleetOptionsOf(config: FleetConfig, bucketUrl: string, settings: Settings): FleetOptions {
   const { node = ownNodeName(), zone = "default", weight = 1 } = config;
@@ -44,6 +44,7 @@ export function fleetOptionsOf(config: FleetConfig, bucketUrl: string, settings:
     throw MoonportError.of("bad_option", `a node's weight is a number from 0 to ${WEIGHT_MAX}`);
   }
   checkBucket(bucketUrl);
+  checkFlights(settings);
   const { host, port } = listenOf(config.listen);
   const secret = checkedSecret(config.secret, host);
   const { tls } = config;
@@ -76,6 +77,17 @@ function checkBucket(url: string): void {
     "the nodes of a fleet share one bucket, and this one's is not said to be shared",
     {
       hint: `--bucket s3://… for several machines, --bucket "${sqliteUrl({ ...location, isShared: true })}" for one`,
+    },
+  );
+}
+
+function checkFlights({ OBJECT_FLIGHT_BYTES_MAX, LINK_MESSAGE_BYTES_MAX }: Settings): void {
+  if (OBJECT_FLIGHT_BYTES_MAX <= LINK_MESSAGE_BYTES_MAX) return;
+  throw MoonportError.of(
+    "bad_setting",
+    "in a fleet OBJECT_FLIGHT_BYTES_MAX may not be more than LINK_MESSAGE_BYTES_MAX, or no journal gets the flights between",
+    {
+      hint: "flights with more than a message holds go into the bucket as snapshots: lower the one, or raise the other",
     },
   );
 }

@@ -115,7 +115,7 @@ export const SETTINGS = {
     64 * MIB,
     MIB,
     GIB,
-    "Changed pages one segment may hold; a flight with more ships a snapshot.",
+    "Changed pages one segment may hold; a flight with more ships a snapshot. In a fleet at most LINK_MESSAGE_BYTES_MAX, of which a little is for what is around them.",
   ),
   COMPACT_SEGMENTS_MAX: count(64, 2, 10_000, "Segments after a snapshot; one more and the next flight is a snapshot."),
   COMPACT_SHARE_PERCENT: count(
@@ -600,7 +600,12 @@ export const SETTINGS = {
     "How often a link is tried by a heartbeat; one that brings nothing for four of them is broken off.",
   ),
   LINK_BACKOFF_MAX_MS: wait(1_000, 1, 600_000, "Longest pause between two tries to make a link."),
-  LINK_MESSAGE_BYTES_MAX: size(64 * MIB, MIB, GIB, "Size of one message between nodes."),
+  LINK_MESSAGE_BYTES_MAX: size(
+    64 * MIB,
+    MIB,
+    GIB,
+    "Size of one message between nodes; the same on all of them, or what one has taken cannot be told to another.",
+  ),
   LINK_BUFFER_BYTES_MAX: size(
     256 * MIB,
     MIB,

@@ -20,11 +20,17 @@ import type { Cargo, Taken } from "./shipper.js";
 import { encodeBundle } from "./wal/bundle.js";
 import { PageLedger } from "./wal/page-identity.js";
 import type { PageImages } from "./wal/page-image-cache.js";
-import { encodeSegment, type SegmentHead } from "./wal/segment.js";
+import { encodeSegment, pagesWithin, type SegmentHead } from "./wal/segment.js";
 import { type Captured, WalCapture } from "./wal/wal-capture.js";
 
 type CargoSettings = Pick<Settings, "OBJECT_FLIGHT_BYTES_MAX" | "OBJECT_WAL_BYTES_MAX" | "SNAPSHOT_PART_BYTES"> &
+  MessageSettings &
   CompactionSettings;
+
+type MessageSettings = Pick<Settings, "LINK_MESSAGE_BYTES_MAX" | "LINK_BUFFER_BYTES_MAX">;
+
+/** What a message between nodes has around a segment at most: the object's id, names, numbers. */
+const AROUND_BYTES = 16_384;
 
 export interface CargoParts {
   readonly world: Pick<World, "timers" | "clock"> & { readonly folder: Folder };
@@ -48,6 +54,12 @@ export type TakenSegment =
   | { readonly kind: "snapshot_owed" };
 
 type CapturedPages = Extract<Captured, { kind: "pages" }>;
+
+/** Bytes of changed pages of which a segment fits into a message between nodes, however little the pages have in common. */
+export function changedBytesInMessage({ LINK_MESSAGE_BYTES_MAX, LINK_BUFFER_BYTES_MAX }: MessageSettings): number {
+  const messageBytesMax = Math.min(LINK_MESSAGE_BYTES_MAX, LINK_BUFFER_BYTES_MAX);
+  return pagesWithin(messageBytesMax - AROUND_BYTES, PAGE_BYTES) * PAGE_BYTES;
+}
 
 export class ObjectCargo implements Cargo<ObjectLoad> {
   readonly #parts: CargoParts;
@@ -84,9 +96,16 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#hasBase = hasContent(manifest);
     this.#capture = new WalCapture(parts.world.folder, parts.database.path, {
       pageSize: PAGE_BYTES,
-      changedBytesMax: parts.settings.OBJECT_FLIGHT_BYTES_MAX,
+      changedBytesMax: this.#changedBytesMax(),
     });
     this.#capture.startAfterSnapshot();
+  }
+
+  /** What journals take must travel to them, and from each of them to whoever claims the object. */
+  #changedBytesMax(): number {
+    const { OBJECT_FLIGHT_BYTES_MAX } = this.#parts.settings;
+    if (this.#parts.segmentTaken === undefined) return OBJECT_FLIGHT_BYTES_MAX;
+    return Math.min(OBJECT_FLIGHT_BYTES_MAX, changedBytesInMessage(this.#parts.settings));
   }
 
   take(): Taken<ObjectLoad> {

@@ -73,6 +73,16 @@ describe("a process joins a fleet", () => {
     expect(() => options({}, "s3://bucket/prefix")).not.toThrow();
   });
 
+  it("not with flights that no message between nodes holds", () => {
+    const join = (flightBytes: number) => () =>
+      fleetOptionsOf(HERE, SHARED, resolveSettings({ OBJECT_FLIGHT_BYTES_MAX: flightBytes }));
+    const { LINK_MESSAGE_BYTES_MAX } = resolveSettings();
+    expect(join(LINK_MESSAGE_BYTES_MAX)).not.toThrow();
+    expect(join(LINK_MESSAGE_BYTES_MAX + 1)).toThrow(
+      expect.objectContaining({ code: "bad_setting", message: expect.stringMatching(/LINK_MESSAGE_BYTES_MAX/) }),
+    );
+  });
+
   it("and others dial where it listens, unless it says otherwise", async () => {
     expect(await advertised({})).toMatch(/^ws:\/\/127\.0\.0\.1:[1-9][0-9]+$/);
     expect(await advertised({ listen: "[::1]:0" })).toMatch(/^ws:\/\/\[::1\]:[1-9][0-9]+$/);

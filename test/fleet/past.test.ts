@@ -139,3 +139,12 @@ test("what journals had released before a write that only a snapshot can carry c
   expect(await restore(fleet, { seq: 2 })).toMatchObject({ fromSeq: 2 });
   expect(await all(fleet)).toEqual([1, 2]);
 });
+
+test("what no message between nodes holds goes into the bucket alone: no claimer could get it from a journal", async () => {
+  const MIB = 1024 * 1024;
+  const fleet = await threeNodes({ LINK_MESSAGE_BYTES_MAX: MIB, OBJECT_FLIGHT_BYTES_MAX: 16 * MIB }, folderWith(LARGE));
+  await append(fleet, 1, 2, 3);
+  await call(fleet, "fill", 12);
+  const { eras } = await fleet.time.until(fleet.node("a").node.history(OBJECT));
+  expect(eras.at(-1)).toMatchObject({ snapshotSeq: 4 });
+});

@@ -56,6 +56,12 @@ export interface Segment extends SegmentHead {
   readonly pages: readonly SegmentPage[];
 }
 
+/** So many changed pages, whole ones all of them, make no segment of more than `segmentBytesMax`. */
+export function pagesWithin(segmentBytesMax: number, pageSize: number): number {
+  const around = HEAD_BYTES + CUT_BYTES + CRC_BYTES;
+  return Math.max(0, Math.floor((segmentBytesMax - around) / (2 * VARINT_BYTES_MAX + pageSize)));
+}
+
 /**
  * @param images last image of each changed page
  * @param baseOf the page's content before the segment, where it is known (page-image-cache); without it the page travels whole
