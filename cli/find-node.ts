@@ -4,6 +4,7 @@
  */
 import { HttpNodeClient } from "../src/client/http-node-client.js";
 import { isOwn, MoonportError } from "../src/errors.js";
+import { SYSTEM_APP } from "../src/identity.js";
 import type { NodeApi } from "../src/node-api.js";
 import { readNodeFile } from "../src/node-file.js";
 import { silentLogger } from "../src/world/logger.js";
@@ -122,7 +123,7 @@ async function withOwnNode<T>(context: Context, command: string, use: (found: Fo
   const own = await openOwnNode(context, {
     command,
     onClassError: "report",
-    serves: "release",
+    serves: context.app === SYSTEM_APP ? "nothing" : "release",
     observer: (observation) => {
       const { kind } = observation;
       const isFault = kind === "class_failed" || kind === "unit_failed" || kind === "module_failed";

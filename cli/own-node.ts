@@ -25,8 +25,11 @@ export interface OwnNodeOptions {
   /** For `node.json`. */
   readonly command: string;
   readonly onClassError: NodeOptions["onClassError"];
-  /** `folder`: serves the app's folder, whatever was deployed. `release`: what was deployed, if anything was. */
-  readonly serves: "folder" | "release";
+  /**
+   * `folder`: serves the app's folder, whatever was deployed. `release`: what was deployed, if anything was. `nothing`: for a look
+   * at Moonport's own objects.
+   */
+  readonly serves: "folder" | "release" | "nothing";
   readonly observer: Observer;
   readonly log: { readonly format: "json" | "pretty"; readonly level: LogLevel };
   /** That it joins. Default: the node is alone. */
@@ -64,7 +67,10 @@ export async function openOwnNode(context: Context, options: OwnNodeOptions): Pr
     {
       world,
       bucket: openBucket(bucketUrl, world, settings),
-      apps: options.serves === "folder" || hasClasses(dir) ? [readAppSource(app, appFolder)] : [],
+      apps:
+        options.serves === "folder" || (options.serves === "release" && hasClasses(dir))
+          ? [readAppSource(app, appFolder)]
+          : [],
       followsReleases: options.serves === "release" ? [app] : [],
       settings,
       onClassError: options.onClassError,

@@ -1,6 +1,6 @@
 /** The Lua files of one app, read from its folder. */
 import { MoonportError } from "./errors.js";
-import { checkAppName } from "./identity.js";
+import { checkUsersAppName } from "./identity.js";
 import type { ClassSource, ModuleSource, TestSource, UnitSource } from "./lua/contract.js";
 import type { Folder } from "./world/folder.js";
 
@@ -31,7 +31,7 @@ export const MODULE_DEPTH_MAX = 8;
  * @throws MoonportError `bad_name` for the app's name, `storage_*`
  */
 export function readAppSource(app: string, folder: Folder): AppSource {
-  checkAppName(app);
+  checkUsersAppName(app);
   const classes = readLuaFiles(folder, "classes", "class");
   const units = readLuaFiles(folder, "units", "unit");
   const lib = moduleFolders(folder).map((under) => readLuaFiles(folder, under, "module"));
@@ -49,7 +49,7 @@ export function readAppSource(app: string, folder: Folder): AppSource {
  * @throws MoonportError `bad_option` for a file that is not there, `class_invalid` for one that is no text, `storage_*`
  */
 export function readTestSources(app: string, folder: Folder, files: readonly string[]): TestSource[] {
-  checkAppName(app);
+  checkUsersAppName(app);
   const named = files.length > 0 ? files : luaFilesIn(folder, "tests");
   return named.map((file) => {
     if (folder.stat(file) === undefined) throw MoonportError.of("bad_option", `there is no ${file}`);

@@ -62,7 +62,10 @@ const operator = (status: number, meaning: string, exit = 7): ErrorCodeEntry => 
 export const ERROR_CODES = {
   bad_request: refuse(400, "The request is malformed."),
   bad_json: refuse(400, "The body or an argument is not valid JSON."),
-  bad_name: refuse(400, "An app, class or method name does not follow the grammar."),
+  bad_name: refuse(
+    400,
+    "An app, class or method name does not follow the grammar, or an app is called as that of Moonport's own objects, `system`.",
+  ),
   bad_key: refuse(400, "A key is empty, longer than 256 bytes, or holds control characters."),
   bad_value: refuse(400, "A value cannot travel: cycle, hole, function, NaN, or text that is not UTF-8."),
   bad_option: refuse(400, "An option or flag is unknown or has the wrong form."),

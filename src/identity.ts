@@ -13,6 +13,8 @@ export interface ObjectIdentity {
 }
 
 export const DEFAULT_APP = "default";
+/** The app of Moonport's own objects; no caller from outside reaches it. */
+export const SYSTEM_APP = "system";
 export const PARTITION_COUNT = 256;
 export const KEY_BYTES_MAX = 256;
 
@@ -43,6 +45,15 @@ export function checkAppName(app: string): void {
       hint: "an app is a lower-case letter followed by up to 62 lower-case letters, digits or dashes",
     });
   }
+}
+
+/** Of an app that is to be served, deployed or checked. @throws MoonportError `bad_name` */
+export function checkUsersAppName(app: string): void {
+  checkAppName(app);
+  if (app !== SYSTEM_APP) return;
+  throw MoonportError.of("bad_name", `"${app}" is the app of Moonport's own objects`, {
+    hint: "give yours another name",
+  });
 }
 
 export function checkClassName(className: string): void {

@@ -10,7 +10,7 @@ import { delayShardClass } from "./delay/shard-class.js";
 import { Directories } from "./directory/directories.js";
 import { directoryClass } from "./directory/shard-class.js";
 import { asMoonportError, MoonportError } from "./errors.js";
-import { identityOf, type ObjectIdentity } from "./identity.js";
+import { checkUsersAppName, identityOf, type ObjectIdentity, SYSTEM_APP } from "./identity.js";
 import type { LuaEngine } from "./lua/contract.js";
 import { createLuaEngine } from "./lua/engine.js";
 import { luaLimits } from "./lua/limits.js";
@@ -40,7 +40,6 @@ import { Objects } from "./object/objects.js";
 import { AnswerMemory } from "./object/remembered-answers.js";
 import { ReplicaCopies } from "./object/replica-copies.js";
 import { Restoring } from "./object/restoring.js";
-import { SYSTEM_APP } from "./object/system-class.js";
 import { WaitGraph } from "./object/wait-graph.js";
 import type { Observer } from "./observation.js";
 import type { LiveApi } from "./realtime/contract.js";
@@ -100,6 +99,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
    * neither a release nor files), `release_damaged`, `storage_*`
    */
   static async open(options: NodeOptions): Promise<MoonportNode> {
+    for (const name of [...options.apps.map(({ app }) => app), ...(options.followsReleases ?? [])])
+      checkUsersAppName(name);
     const ground = await takeGround(options);
     try {
       return new MoonportNode(options, ground);

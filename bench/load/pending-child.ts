@@ -2,8 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { CommandRequest } from "../../src/delay/command.js";
 import { DELAY_SHARD } from "../../src/delay/shard-class.js";
-import { identityOf, partitionOf } from "../../src/identity.js";
-import { SYSTEM_APP } from "../../src/object/system-class.js";
+import { identityOf, partitionOf, SYSTEM_APP } from "../../src/identity.js";
 import { encodeValue } from "../../src/store/value-codec.js";
 import type { PlainValue } from "../../src/values.js";
 import { BenchNode } from "../support/bench-node.js";

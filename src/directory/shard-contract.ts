@@ -3,10 +3,9 @@
  *
  * An object's partition chooses its shard, so whoever holds an object knows where its row belongs.
  */
-import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
+import { identityOf, type ObjectIdentity, partitionOf, SYSTEM_APP } from "../identity.js";
 import type { DirectoryDeclaration } from "../lua/contract.js";
 import { shapeOf } from "../object/directory-shape.js";
-import { SYSTEM_APP } from "../object/system-class.js";
 import type { PlainObject, PlainValue, SqlValue } from "../values.js";
 
 export const DIRECTORY_CLASS = "Directory";

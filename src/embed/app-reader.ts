@@ -3,7 +3,7 @@ import path from "node:path";
 import { type AppSource, readAppSource } from "../app-source.js";
 import { checkOptions, flatObject, type OptionRules } from "../check-options.js";
 import { MoonportError } from "../errors.js";
-import { checkAppName, checkClassName, checkUnitName } from "../identity.js";
+import { checkClassName, checkUnitName, checkUsersAppName } from "../identity.js";
 import { RealFolder } from "../world/real-folder.js";
 import type { MoonportOptions, ReplacedTexts } from "./options.js";
 
@@ -18,7 +18,7 @@ export function appReader(
   app: string,
   { dir, ...texts }: Pick<MoonportOptions, "dir" | keyof ReplacedTexts>,
 ): AppReader | undefined {
-  checkAppName(app);
+  checkUsersAppName(app);
   if (dir === undefined && texts.classes === undefined) return undefined;
   return dir === undefined ? textsReader(app, texts) : folderReader(app, path.resolve(dir));
 }

@@ -3,10 +3,9 @@
  * of it is there for whom: Moonport's own classes are no user's.
  */
 import { MoonportError } from "../errors.js";
-import type { ObjectIdentity } from "../identity.js";
+import { type ObjectIdentity, SYSTEM_APP } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import { type Catalog, noSuchApp } from "../object/catalog.js";
-import { SYSTEM_APP } from "../object/system-class.js";
 
 type Phase = "serving" | "settling" | "stopping" | "stopped";
 

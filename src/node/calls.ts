@@ -8,7 +8,7 @@
  * What is answered at once, as most reads are, is handed on at once: each promise on the way of a call costs it some percent.
  */
 import { asMoonportError, MoonportError } from "../errors.js";
-import type { ObjectIdentity } from "../identity.js";
+import { type ObjectIdentity, SYSTEM_APP } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { CallReply, CallRequest, CallWaiter } from "../node-api.js";
 import { noSuchApp } from "../object/catalog.js";
@@ -20,7 +20,6 @@ import type { CallInput, Objects } from "../object/objects.js";
 import { answerReading, type Reading, runReading } from "../object/reading.js";
 import type { ReplicaCopies } from "../object/replica-copies.js";
 import type { Position } from "../object/replica-copy.js";
-import { SYSTEM_APP } from "../object/system-class.js";
 import type { DeferredOutcome } from "../object/work.js";
 import type { PlainValue } from "../values.js";
 import type { Admission } from "./admission.js";

@@ -3,12 +3,11 @@
 import type { DriverPort } from "../delay/driver-port.js";
 import { DELAY_SHARD } from "../delay/shard-class.js";
 import { assert } from "../errors.js";
-import { identityOf, type ObjectIdentity, partitionOf } from "../identity.js";
+import { identityOf, type ObjectIdentity, partitionOf, SYSTEM_APP } from "../identity.js";
 import type { Caller } from "../lua/contract.js";
 import type { CallReply, CallRequest } from "../node-api.js";
 import type { CallRouter } from "../node-options.js";
 import type { InnerCall } from "../object/inner-call.js";
-import { SYSTEM_APP } from "../object/system-class.js";
 import type { WakeTeller, Woken } from "../object/work.js";
 import type { Manifest } from "../shipping/manifest.js";
 import { callNative, type NativeClasses } from "../units/native.js";

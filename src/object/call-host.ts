@@ -1,6 +1,6 @@
 /** What one call may do to its object: the engine's `CallHost` over the open file. Everything is in the call's transaction (O2). */
 import { assert, MoonportError } from "../errors.js";
-import type { ObjectIdentity } from "../identity.js";
+import { type ObjectIdentity, SYSTEM_APP } from "../identity.js";
 import type {
   Caller,
   MessageRequest,
@@ -19,7 +19,7 @@ import { dueTimeMs } from "./due-time.js";
 import type { ObjectContext } from "./object-context.js";
 import { isAsking, type OutgoingCalls, textOfAsking } from "./outgoing-calls.js";
 import { seededRandom } from "./seeded-random.js";
-import { SYSTEM_APP, type SystemHost } from "./system-class.js";
+import type { SystemHost } from "./system-class.js";
 
 /** What a host needs of the file: an object's own, or the empty one of a key that was never written. */
 export interface HostFile {

@@ -4,7 +4,7 @@
  */
 import type { AppSource } from "../app-source.js";
 import { asMoonportError, assert, MoonportError } from "../errors.js";
-import { checkUnitName } from "../identity.js";
+import { checkUnitName, SYSTEM_APP } from "../identity.js";
 import type {
   ClassSource,
   LoadedModule,
@@ -19,7 +19,6 @@ import { nearest } from "../nearest.js";
 import type { ClassInfo, UnitInfo } from "../node-api.js";
 import type { Observer } from "../observation.js";
 import type { Release } from "../release/contract.js";
-import { SYSTEM_APP } from "./system-class.js";
 
 /** A file that does not load. */
 export interface FileFault {

@@ -1,5 +1,7 @@
 /** A reading method run beside the mailbox, read-only, on whatever file it is given. */
+
 import { asMoonportError } from "../errors.js";
+import { SYSTEM_APP } from "../identity.js";
 import type { Caller, LuaClass } from "../lua/contract.js";
 import type { CallReply } from "../node-api.js";
 import type { PlainValue } from "../values.js";
@@ -7,7 +9,6 @@ import { CallHost, type HostContext, type HostFile } from "./call-host.js";
 import type { ObjectContext } from "./object-context.js";
 import type { OpenObject } from "./open-object.js";
 import { assertEnded, type LuaStop, runLua } from "./run-lua.js";
-import { SYSTEM_APP } from "./system-class.js";
 
 export interface Reading {
   readonly lua: LuaClass;

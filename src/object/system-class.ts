@@ -10,9 +10,6 @@ import { asMoonportError, MoonportError } from "../errors.js";
 import type { CallHost, LuaClass, LuaInvocation, LuaStep, MethodKind } from "../lua/contract.js";
 import type { PlainValue } from "../values.js";
 
-/** Their app; no caller from outside reaches it. */
-export const SYSTEM_APP = "system";
-
 /** What a system method may do to its object: what class code may, and change the tables as it goes. */
 export interface SystemHost extends CallHost {
   /** As a migration would, in the call's transaction. */

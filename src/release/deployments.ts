@@ -6,6 +6,7 @@
  * hear of it, and those that do not are listed.
  */
 import { asMoonportError, MoonportError } from "../errors.js";
+import { checkUsersAppName } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { uuidv7, type World } from "../world/world.js";
 import { type Bundle, bundleOf } from "./bundle.js";
@@ -63,6 +64,7 @@ export class Deployments implements ReleaseApi {
   }
 
   async deploy({ app, files, ...terms }: DeployRequest): Promise<Deployed> {
+    checkUsersAppName(app);
     checkTerms(terms);
     this.#parts.standing(app);
     const bundle = bundleOf(files, this.#parts.settings);

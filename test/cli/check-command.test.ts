@@ -41,6 +41,8 @@ describe("moonport check", () => {
       ],
     });
     expect(await cli({ cwd }, "check", "--objects", "some")).toMatchObject({ code: 2 });
+    const system = await cli({ cwd }, "check", "--app", "system");
+    expect(system).toMatchObject({ code: 2, stderr: expect.stringContaining("Moonport's own objects") });
   });
 
   it("tries migrations on copies of the data folder's objects, with and without a node on it", async () => {

@@ -51,6 +51,9 @@ describe("Moonport.open", () => {
     const dataDir = temporaryFolder();
     const opening = (more: object): Promise<Moonport> => Moonport.open({ dataDir, classes, ...more });
     await expect(opening({ app: "No" })).rejects.toEqual(refused("bad_name", '"No" is no app name'));
+    const system = refused("bad_name", /"system" is the app of Moonport's own objects/);
+    await expect(opening({ app: "system" })).rejects.toEqual(system);
+    await expect(Moonport.open({ dataDir, app: "system" })).rejects.toEqual(system);
     await expect(opening({ classes: { ledger: LEDGER } })).rejects.toEqual(refused("bad_name", /ledger/));
     const setting = opening({ settings: { DRAIN_MSS: 1 } });
     await expect(setting).rejects.toEqual(refused("bad_setting", /DRAIN_MSS/, "did you mean DRAIN_MS?"));

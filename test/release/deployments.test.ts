@@ -49,6 +49,14 @@ describe("a release", () => {
     expect(await served(virtual)).toEqual([{ app: APP, source: "release", release: 1 }]);
   });
 
+  it("is none of the app of Moonport's own objects, which no node serves either", async () => {
+    const virtual = await started();
+    const files = [note(1, FIRST)];
+    const refused = { code: "bad_name", message: expect.stringContaining("Moonport's own") };
+    await expect(virtual.node.deploy({ app: "system", files, by: "ada" })).rejects.toMatchObject(refused);
+    await expect(VirtualNode.start({ followsReleases: ["system"], classes: {} })).rejects.toMatchObject(refused);
+  });
+
   it("is found by a node that was started without any files", async () => {
     const virtual = await started();
     await deploy(virtual, note(1, FIRST));
