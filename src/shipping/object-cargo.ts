@@ -53,7 +53,8 @@ export type TakenSegment =
   /** Only a snapshot can carry it, and that goes to the bucket alone. */
   | { readonly kind: "snapshot_owed" };
 
-type CapturedPages = Extract<Captured, { kind: "pages" }>;
+/** What a segment holds: none where commits set what stood already. */
+type ChangedPages = Pick<Extract<Captured, { kind: "pages" }>, "pages" | "finalPages">;
 
 /** Bytes of changed pages of which a segment fits into a message between nodes, however little the pages have in common. */
 export function changedBytesInMessage({ LINK_MESSAGE_BYTES_MAX, LINK_BUFFER_BYTES_MAX }: MessageSettings): number {
@@ -130,17 +131,17 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     if (this.#snapshotOwed || this.#ledgerPending) return { kind: "snapshot_owed" };
     if (this.#end !== undefined) return { kind: "nothing" };
     const captured = this.#capture.capture();
-    if (captured.kind === "pages") {
-      this.#ledger.apply(captured.pages, captured.finalPages);
-      this.#changes.add(captured.pages.keys());
-    }
     if (captured.kind === "nothing" && this.#parts.committedSeq() === this.#takenSeq) return { kind: "nothing" };
-    if (this.#mustSnapshot(captured)) {
+    const changed = this.#changedBy(captured);
+    if (changed !== undefined) {
+      this.#ledger.apply(changed.pages, changed.finalPages);
+      this.#changes.add(changed.pages.keys());
+    }
+    if (changed === undefined || this.#lacksBase(changed)) {
       this.#snapshotOwed = true;
       return { kind: "snapshot_owed" };
     }
-    assert(captured.kind === "pages", "a segment without pages");
-    const load = this.#segment(captured);
+    const load = this.#segment(changed);
     this.#forBucket.push(load);
     this.#parts.segmentTaken?.(load);
     return { kind: "segment" };
@@ -187,11 +188,19 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#parts.images.drop();
   }
 
-  #mustSnapshot(captured: Captured): boolean {
-    // Commits that left nothing in the WAL mean that the WAL is not what it was.
-    if (captured.kind !== "pages") return true;
-    // The first segment of an object is its base: it must hold every page.
-    return !this.#hasBase && captured.pages.size !== captured.finalPages;
+  /** What the commits since the last load changed; undefined where the WAL does not say it and a snapshot must. */
+  #changedBy(captured: Captured): ChangedPages | undefined {
+    if (captured.kind === "pages") return captured;
+    // SQLite writes no page that is set to what it held: such a commit changed nothing. Otherwise the WAL is not what it was.
+    if (captured.kind === "nothing" && this.#capture.endsAtPosition()) {
+      return { pages: new Map(), finalPages: this.#ledger.pages };
+    }
+    return undefined;
+  }
+
+  /** The first segment of an object is its base, and must hold every page. */
+  #lacksBase(changed: ChangedPages): boolean {
+    return !this.#hasBase && (changed.finalPages === 0 || changed.pages.size !== changed.finalPages);
   }
 
   /** What makes history short again where it has grown long; nothing where the file is in use or takes no checkpoint. */
@@ -266,12 +275,12 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     };
   }
 
-  #segment(captured: CapturedPages): SegmentLoad {
+  #segment({ pages, finalPages }: ChangedPages): SegmentLoad {
     const { claim, images } = this.#parts;
     const position = this.#positionAt(this.#parts.committedSeq());
     const head = this.#headOf(this.#takenSeq, this.#takenIdentity, position);
-    const body = encodeSegment(head, captured.pages, (pgno) => images.get(pgno));
-    images.shipped(captured.pages, captured.finalPages);
+    const body = encodeSegment(head, pages, (pgno) => images.get(pgno));
+    images.shipped(pages, finalPages);
     const entry = { epoch: claim.manifest.epoch, fromSeq: head.fromSeq, toSeq: head.toSeq, bytes: body.length };
     this.#noteTaken(position);
     this.#checkpointIfLong();
@@ -312,7 +321,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#capture.startAfterSnapshot();
     this.#ledger = PageLedger.ofBytes(bytes, PAGE_BYTES);
     const position = this.#startAt(this.#parts.committedSeq());
-    this.#checkpointIfLong();
+    this.#checkpointIfLong(this.untakenBytes() > 0);
     return {
       carried: "snapshot",
       toSeq: position.seq,
@@ -403,10 +412,14 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#takenIdentity = position.identity;
   }
 
-  /** In the tick of a capture, so that everything in the WAL is captured (S2). */
-  #checkpointIfLong(): void {
+  /**
+   * In the tick of a capture, so that everything in the WAL is captured (S2).
+   * @param isLittered something that was rolled back lies behind that: as long as it does, no commit is proven to have changed nothing
+   */
+  #checkpointIfLong(isLittered = false): void {
     if (!this.#connectionUsable || this.#fileHeld || this.#parts.database.inTransaction) return;
-    if (this.#capture.capturedBytes() > this.#parts.settings.OBJECT_WAL_BYTES_MAX) this.#checkpoint();
+    const isLong = this.#capture.capturedBytes() > this.#parts.settings.OBJECT_WAL_BYTES_MAX;
+    if (isLong || isLittered) this.#checkpoint();
   }
 
   /** A checkpoint that fails leaves the WAL as it was, so nothing committed depends on it. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { CallReply } from "../../src/node-api.js";
 import { afterMicrotasks, inTurn } from "../support/turns.js";
 import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
+import { verified, wellWith } from "../verify/support.js";
 
 const Note = `
 local Note = class "Note"
@@ -405,6 +406,48 @@ describe("history stays bounded", () => {
     node.world.folder.removeTree("objects");
     await node.open();
     expect(await node.call("Note/big", "count")).toBe(40);
+  });
+});
+
+describe("a write that sets what stands already", () => {
+  const Mark = `
+    local Mark = class "Mark"
+    Mark.migrations = { "CREATE TABLE t (id INTEGER PRIMARY KEY, a)", "INSERT INTO t VALUES (1, 0)" }
+    function Mark:put(value) state.store.set("value", value) return value end
+    function Mark:update(a) state.sql.exec("UPDATE t SET a = ? WHERE id = 1", a) return a end
+    function Mark:spill() state.sql.exec("UPDATE t SET a = zeroblob(6000000)") error { code = "refused", message = "no" } end
+    function Mark.read:value() return state.store.get("value") end
+    return Mark`;
+  const carried = (node: VirtualNode): string[] => node.flights("Mark/a").map((flight) => flight.carried);
+
+  it("ships as a segment without pages, and is restored and verified as any other", async () => {
+    const node = await start({ classes: { Mark } });
+    for (const value of ["x", "x", "y", "y"]) await node.call("Mark/a", "put", value);
+    for (const a of [1, 1]) await node.call("Mark/a", "update", a);
+    expect(carried(node)).toEqual(Array(6).fill("segment"));
+    expect(node.flights("Mark/a").at(-1)).toMatchObject({ seq: 6, carried: "segment" });
+    expect(await verified(node)).toMatchObject(wellWith({ restorable: 1 }));
+    node.crash();
+    node.world.folder.removeTree("objects");
+    await node.open();
+    expect(await node.call("Mark/a", "value")).toBe("y");
+    // As the first thing after it was restored, and after it was closed: nothing of a WAL is there yet.
+    await node.call("Mark/a", "put", "y");
+    await node.time.advance(400_000);
+    await node.call("Mark/a", "put", "y");
+    expect(carried(node)).toEqual(Array(8).fill("segment"));
+    expect(await verified(node)).toMatchObject(wellWith({ restorable: 1 }));
+    await node.stop();
+  });
+
+  it("takes one snapshot where what was rolled back lies behind the last commit in the WAL, and not one each time", async () => {
+    const node = await start({ classes: { Mark } });
+    await node.call("Mark/a", "put", "x");
+    expect(await codeOf(node.call("Mark/a", "spill"))).toBe("refused");
+    for (let n = 0; n < 3; n++) await node.call("Mark/a", "put", "x");
+    expect(carried(node)).toEqual(["segment", "snapshot", "segment", "segment"]);
+    expect(await verified(node)).toMatchObject(wellWith({ restorable: 1 }));
+    await node.stop();
   });
 });
 

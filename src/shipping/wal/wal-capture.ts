@@ -29,7 +29,10 @@ export type SnapshotReason =
   | "too_large";
 
 export type Captured =
-  /** No commit since the last capture. If the caller knows of one, the WAL is not what it was: take a snapshot. */
+  /**
+   * No commit since the last capture. If the caller knows of one, it set what stood already, which {@link WalCapture.endsAtPosition}
+   * proves, or the WAL is not what it was: take a snapshot.
+   */
   | { readonly kind: "nothing" }
   | {
       readonly kind: "pages";
@@ -118,6 +121,17 @@ export class WalCapture {
     const changed = new ChangedPages(this.#pageSize, this.#pages, 0);
     scanCommits(look.file, look.from, changed);
     return changed.commits === 0 && look.file.sizeBytes() >= look.from.offset;
+  }
+
+  /**
+   * Right after a capture of nothing: whether the WAL ends where that stands, so that no commit has left anything behind it. One
+   * whose frames are damaged would have made it longer; so does what was spilled and rolled back, and then nobody can tell.
+   */
+  endsAtPosition(): boolean {
+    const position = this.#position;
+    if (position.kind === "lost" || this.#file === undefined) return false;
+    const sizeBytes = this.#file.sizeBytes();
+    return position.kind === "within" ? sizeBytes === position.cursor.offset : sizeBytes <= WAL_HEADER_BYTES;
   }
 
   /** After a `wal_checkpoint(TRUNCATE)` that was not busy, in the tick in which {@link isFullyCaptured} held. Not for any other. */

@@ -71,6 +71,22 @@ describe("what a capture holds", () => {
     expect(object.capture.isFullyCaptured()).toBe(true);
   });
 
+  test("nothing, proven, of commits that set what stood already", () => {
+    const object = withTable();
+    object.database.exec("INSERT INTO rows VALUES (1, 'x')");
+    object.ship();
+    const same = object.database.prepare("UPDATE rows SET body = 'x' WHERE id = 1");
+    for (const checkpoint of [false, true, false]) {
+      if (checkpoint) expect(object.checkpoint()).toBe(true);
+      expect(same.run().changes).toBe(1);
+      expect(object.capture.capture().kind).toBe("nothing");
+      expect(object.capture.endsAtPosition()).toBe(true);
+    }
+    object.database.exec("UPDATE rows SET body = 'y' WHERE id = 1");
+    expect(object.ship().kind).toBe("pages");
+    object.verify();
+  });
+
   test("the last image of each page and the number of commits", () => {
     const object = withTable();
     for (let index = 0; index < 3; index++) insert(object, 1, 10);
@@ -283,6 +299,7 @@ describe("transactions that end otherwise", () => {
     object.database.exec("ROLLBACK");
     expect(object.capture.capture().kind).toBe("nothing");
     expect(object.capture.isFullyCaptured()).toBe(true);
+    expect(object.capture.endsAtPosition(), "nobody can tell it from a damaged commit").toBe(false);
     insert(object, 1, 50);
     const captured = object.ship();
     expect(captured).toMatchObject({ kind: "pages", commits: 1 });
@@ -512,6 +529,8 @@ describe("a damaged WAL", () => {
       insert(object, 1, 50);
       const captured = captureDamaged(object, (wal) => wal.subarray(0, wal.length - missing));
       expect(captured.kind).toBe("nothing");
+      // Cut off whole it leaves no trace, but no file of a process that lives loses its end.
+      expect(object.capture.endsAtPosition()).toBe(missing === 1048);
       object.verifyAsShipped(shipped);
     },
   );
@@ -542,6 +561,7 @@ describe("a damaged WAL", () => {
       return wal;
     });
     expect(captured.kind).toBe("nothing");
+    expect(object.capture.endsAtPosition()).toBe(false);
   });
 
   test("commits before a damaged one are captured", () => {
