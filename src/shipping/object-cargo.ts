@@ -6,7 +6,7 @@
  * What journals took before a snapshot or the object's end goes ahead of it: they may have released it, flight by flight, and
  * every state that was acknowledged stands in the object's history.
  */
-import { assert } from "../errors.js";
+import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import { type ObjectDatabase, PAGE_BYTES } from "../store/object-database.js";
 import type { FileHandle, Folder } from "../world/folder.js";
@@ -52,6 +52,8 @@ export type TakenSegment =
   | { readonly kind: "segment" | "nothing" }
   /** Only a snapshot can carry it, and that goes to the bucket alone. */
   | { readonly kind: "snapshot_owed" };
+
+type Checkpoint = { readonly kind: "settled" | "in_use" } | { readonly kind: "failed"; readonly error: MoonportError };
 
 /** What a segment holds: none where commits set what stood already. */
 type ChangedPages = Pick<Extract<Captured, { kind: "pages" }>, "pages" | "finalPages">;
@@ -119,7 +121,8 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     if (taken.kind === "snapshot_owed") {
       if (this.#forBucket.length > 0) return { kind: "load", load: this.#bundle(), isPart: true };
       if (this.#parts.database.inTransaction) return { kind: "after_transaction" };
-      return { kind: "load", load: this.#snapshot() };
+      const load = this.#snapshot();
+      return load instanceof Error ? { kind: "failed", error: load } : { kind: "load", load };
     }
     const load = this.#forBucket.length === 0 ? this.#record() : (this.#compacted() ?? this.#bundle());
     return load === undefined ? { kind: "nothing" } : { kind: "load", load };
@@ -176,9 +179,9 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
    * Everything has landed: brings the file to exactly the manifest's position, so that it can be trusted later.
    * `failed`: the disk would not take it; the file is then worth nothing, but the bucket has everything.
    */
-  settleFile(): "settled" | "in_use" | "failed" {
+  settleFile(): Checkpoint["kind"] {
     if (!this.#connectionUsable || this.#fileHeld || !this.#capture.isFullyCaptured()) return "in_use";
-    return this.#checkpoint();
+    return this.#checkpoint().kind;
   }
 
   /** After the database is closed. */
@@ -215,9 +218,9 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     };
     const how = compactionOf(history, settings);
     if (how === "none") return undefined;
-    if (how === "snapshot" && this.#isSmall()) return this.#snapshot();
-    if (this.#checkpoint() !== "settled") return undefined;
-    return how === "merge" ? this.#merged() : this.#snapshot();
+    if (how === "snapshot" && this.#isSmall()) return this.#wholeSnapshot();
+    if (this.#checkpoint().kind !== "settled") return undefined;
+    return how === "merge" ? this.#merged() : this.#streamedSnapshot();
   }
 
   /** In place of the segments since the base: every page changed since, as it stands in the file right after a checkpoint. */
@@ -304,20 +307,29 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return { carried: "record", toSeq: this.#takenSeq, bytes: 0, cutMs: this.#cutMs };
   }
 
-  #snapshot(): SnapshotLoad {
-    const isLedgerKnown = !this.#snapshotOwed;
-    this.#snapshotOwed = false;
-    this.#forBucket = [];
-    this.#parts.images.drop();
-    return this.#isSmall() ? this.#wholeSnapshot() : this.#streamedSnapshot(isLedgerKnown);
+  /** The one that is owed, or why it cannot be taken now: then it stays owed. */
+  #snapshot(): SnapshotLoad | Error {
+    if (this.#isSmall()) return this.#wholeSnapshot();
+    this.#parts.database.parkCursors();
+    this.#capture.startAfterSnapshot();
+    const done = this.#checkpoint();
+    if (done.kind === "settled") return this.#streamedSnapshot();
+    return done.kind === "failed" ? done.error : MoonportError.of("storage_failed", "the file takes no checkpoint now");
   }
 
   #isSmall(): boolean {
     return this.#ledger.pages * PAGE_BYTES <= this.#parts.settings.SNAPSHOT_INLINE_BYTES_MAX;
   }
 
+  #beginSnapshot(): void {
+    this.#snapshotOwed = false;
+    this.#forBucket = [];
+    this.#parts.images.drop();
+  }
+
   #wholeSnapshot(): SnapshotLoad {
     const bytes = this.#parts.database.serialize();
+    this.#beginSnapshot();
     this.#capture.startAfterSnapshot();
     this.#ledger = PageLedger.ofBytes(bytes, PAGE_BYTES);
     const position = this.#startAt(this.#parts.committedSeq());
@@ -334,13 +346,13 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   }
 
   /**
-   * The file itself, right after a checkpoint: as long as none follows, commits go to the WAL and the file stands still.
-   * @param isLedgerKnown whether the ledger is of what the file holds; else it is made while the file is read, and until then
-   * nothing else can be taken
+   * The file itself, right after a checkpoint: as long as none follows, commits go to the WAL and the file stands still. Where it
+   * was owed the ledger is not of what the file holds: one is made while the file is read, and until then nothing else can be
+   * taken.
    */
-  #streamedSnapshot(isLedgerKnown: boolean): SnapshotLoad {
-    this.#capture.startAfterSnapshot();
-    assert(this.#checkpoint() === "settled", "a snapshot must be taken and the file cannot be checkpointed");
+  #streamedSnapshot(): SnapshotLoad {
+    const isLedgerKnown = !this.#snapshotOwed;
+    this.#beginSnapshot();
     this.#fileHeld = true;
     const toSeq = this.#parts.committedSeq();
     const file = this.#databaseFile();
@@ -423,13 +435,13 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   }
 
   /** A checkpoint that fails leaves the WAL as it was, so nothing committed depends on it. */
-  #checkpoint(): "settled" | "in_use" | "failed" {
+  #checkpoint(): Checkpoint {
     try {
-      if (!this.#parts.database.checkpointTruncate()) return "in_use";
-    } catch {
-      return "failed";
+      if (!this.#parts.database.checkpointTruncate()) return { kind: "in_use" };
+    } catch (error) {
+      return { kind: "failed", error: asMoonportError(error) };
     }
     this.#capture.noteCheckpoint();
-    return "settled";
+    return { kind: "settled" };
   }
 }

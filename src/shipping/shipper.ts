@@ -8,6 +8,7 @@
  * - G4: a waiter that is not released within OBJECT_ACK_GATE_MS fails; the flight goes on.
  * - A load that failed is retried as it is, byte for byte, until it has landed or is known to have lost: an attempt whose
  *   answer was lost may land later, and a different second attempt could then not tell what the bucket holds.
+ *   A cut that cannot be made is tried again in the same way; it has no number, so tickets wait for the one that is made.
  * - A flight may be held back so that more writes ride along (BUCKET_FLUSH_MS, BUCKET_FLUSH_BYTES), never beyond that bound,
  *   and not while somebody drains. Where none is, it waits a moment for those whom the last one has answered (company).
  * - After OBJECT_SHIP_FAILURES_MAX failures in a row it stops, leaving the object dirty; the next write, or a read that
@@ -43,7 +44,9 @@ export type Taken<L extends Load> =
   /** Everything committed has landed already. */
   | { readonly kind: "nothing" }
   /** The cut cannot be made inside an open transaction; {@link Shipper.transactionEnded} tries again. */
-  | { readonly kind: "after_transaction" };
+  | { readonly kind: "after_transaction" }
+  /** The cut cannot be made now; it is tried again, after the pauses of a load that failed. */
+  | { readonly kind: "failed"; readonly error: Error };
 
 export interface Cargo<L extends Load> {
   /** Takes everything committed and not yet taken, in one tick (G2). A throw ends the residency. */
@@ -96,8 +99,9 @@ type Phase<L extends Load> =
   | { readonly kind: "scheduled" }
   | { readonly kind: "after_transaction"; readonly permit: Permit | undefined }
   | { readonly kind: "flying"; readonly flight: Flight<L> }
-  | { readonly kind: "backing_off"; readonly flight: Flight<L>; readonly timer: Timer }
-  | { readonly kind: "stopped"; readonly flight: Flight<L> }
+  /** Without a flight: the cut has failed. */
+  | { readonly kind: "backing_off"; readonly flight: Flight<L> | undefined; readonly timer: Timer }
+  | { readonly kind: "stopped"; readonly flight: Flight<L> | undefined }
   | { readonly kind: "ended"; readonly cause: Error };
 
 type ShipperSettings = Pick<Settings, "OBJECT_ACK_GATE_MS" | "OBJECT_COMPANY_MS" | "OBJECT_SHIP_FAILURES_MAX"> &
@@ -132,6 +136,8 @@ export class Shipper<L extends Load> implements Shipping {
   #phase: Phase<L> = { kind: "idle" };
   /** Number of the last flight that took its cargo. */
   #lastFlight = 0;
+  /** In a row. */
+  #cutFailures = 0;
   /** Commit time of the oldest write that no flight has taken; undefined when all are taken. */
   #oldestUntakenMs: number | undefined;
   #permitAsked: Permit | undefined;
@@ -175,7 +181,7 @@ export class Shipper<L extends Load> implements Shipping {
       case "flying":
       case "backing_off":
       case "stopped":
-        return this.#phase.flight.load.bytes;
+        return this.#phase.flight?.load.bytes ?? 0;
       default:
         return 0;
     }
@@ -206,7 +212,7 @@ export class Shipper<L extends Load> implements Shipping {
   }
 
   tryAgain(): void {
-    if (this.#phase.kind === "stopped") void this.#retry(this.#phase.flight);
+    if (this.#phase.kind === "stopped") this.#again(this.#phase.flight);
   }
 
   transactionEnded(): void {
@@ -238,8 +244,9 @@ export class Shipper<L extends Load> implements Shipping {
 
   /** The flight whose landing proves everything committed so far durable. */
   #coveringFlight(): number {
+    const { kind } = this.#phase;
     const underWay =
-      this.#phase.kind === "flying" || this.#phase.kind === "backing_off" || this.#phase.kind === "stopped";
+      kind === "flying" || ((kind === "backing_off" || kind === "stopped") && this.#phase.flight !== undefined);
     // With something untaken the next flight carries it; else the one under way is the last that matters.
     return underWay && this.#oldestUntakenMs === undefined ? this.#lastFlight : this.#lastFlight + 1;
   }
@@ -247,8 +254,9 @@ export class Shipper<L extends Load> implements Shipping {
   #wake(): void {
     if (this.#phase.kind === "stopped") {
       const { flight } = this.#phase;
-      flight.failures = 0;
-      void this.#retry(flight);
+      if (flight !== undefined) flight.failures = 0;
+      this.#cutFailures = 0;
+      this.#again(flight);
     } else if (this.#phase.kind === "idle" && this.#oldestUntakenMs !== undefined) {
       this.#schedule();
     }
@@ -319,6 +327,11 @@ export class Shipper<L extends Load> implements Shipping {
       this.#phase = { kind: "after_transaction", permit };
       return;
     }
+    if (taken.kind === "failed") {
+      permit?.release();
+      return this.#failed(undefined, taken.error, ++this.#cutFailures);
+    }
+    this.#cutFailures = 0;
     const isPart = taken.kind === "load" && taken.isPart === true;
     const oldestCommitMs = this.#oldestUntakenMs ?? this.#parts.world.clock.monotonicMs();
     this.#oldestUntakenMs = isPart ? oldestCommitMs : undefined;
@@ -330,6 +343,11 @@ export class Shipper<L extends Load> implements Shipping {
       return;
     }
     void this.#fly({ number: this.#lastFlight, load: taken.load, isPart, oldestCommitMs, failures: 0 }, permit);
+  }
+
+  #again(flight: Flight<L> | undefined): void {
+    if (flight === undefined) this.#start();
+    else void this.#retry(flight);
   }
 
   async #retry(flight: Flight<L>): Promise<void> {
@@ -352,7 +370,7 @@ export class Shipper<L extends Load> implements Shipping {
     // end() may have run while the leg was under way; its waiters have been told.
     if (this.#hasEnded()) return;
     try {
-      if (outcome.kind === "failed") this.#failed(flight, outcome.error);
+      if (outcome.kind === "failed") this.#failed(flight, outcome.error, ++flight.failures);
       else if (outcome.kind === "lost") this.#break(outcome.error);
       else this.#landed(flight, clock.monotonicMs() - begunMs);
     } catch (error) {
@@ -378,17 +396,17 @@ export class Shipper<L extends Load> implements Shipping {
     return released;
   }
 
-  #failed(flight: Flight<L>, error: Error): void {
+  /** @param failures in a row, of the flight or of cuts */
+  #failed(flight: Flight<L> | undefined, error: Error, failures: number): void {
     const { settings, world } = this.#parts;
-    flight.failures++;
-    const stopped = flight.failures >= settings.OBJECT_SHIP_FAILURES_MAX;
+    const stopped = failures >= settings.OBJECT_SHIP_FAILURES_MAX;
     if (stopped) {
       this.#phase = { kind: "stopped", flight };
     } else {
-      const pauseMs = retryPauseMs(flight.failures, error, settings, world.random.fraction());
-      this.#phase = { kind: "backing_off", flight, timer: world.timers.after(pauseMs, () => void this.#retry(flight)) };
+      const pauseMs = retryPauseMs(failures, error, settings, world.random.fraction());
+      this.#phase = { kind: "backing_off", flight, timer: world.timers.after(pauseMs, () => this.#again(flight)) };
     }
-    this.#parts.events.failed(error, flight.failures, stopped);
+    this.#parts.events.failed(error, failures, stopped);
     if (stopped) this.#settleDrains(error);
   }
 

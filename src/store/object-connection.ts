@@ -107,7 +107,7 @@ export abstract class ObjectConnection {
    * @throws MoonportError coded; the database is doomed then, and nothing of the transaction is kept
    */
   commit(): void {
-    this.#parkCursors();
+    this.parkCursors();
     this.assertOpen();
     assert(this.#savepointMarks.length === 0, "a commit inside a savepoint");
     this.#writeWhatWaits();
@@ -134,7 +134,7 @@ export abstract class ObjectConnection {
 
   /** Ends the transaction and keeps nothing of it. On a doomed database it only tidies up. */
   rollback(): void {
-    this.#parkCursors();
+    this.parkCursors();
     if (this.#state.kind !== "open") return;
     this.#savepointMarks.length = 0;
     try {
@@ -171,7 +171,7 @@ export abstract class ObjectConnection {
 
   /** Undoes what was done since the innermost savepoint and ends it. On a doomed database it does nothing. */
   rollbackTo(): void {
-    this.#parkCursors();
+    this.parkCursors();
     if (this.#state.kind === "doomed") return;
     this.assertOpen();
     const mark = this.#savepointMarks.pop();
@@ -258,6 +258,15 @@ export abstract class ObjectConnection {
   }
 
   /**
+   * No cursor holds the connection any more. What one meets when the rest of its rows is read may doom the transaction: whoever
+   * parks looks at its state afterwards.
+   */
+  parkCursors(): void {
+    if (this.cursors.size === 0) return;
+    for (const cursor of this.cursors) cursor.park(this.bounds);
+  }
+
+  /**
    * Moves the WAL into the file and empties it. Only after everything in it was captured (S2).
    * @returns false, with nothing done, inside a transaction or under an open cursor
    */
@@ -324,7 +333,7 @@ export abstract class ObjectConnection {
 
   /** Nothing may run on a closed or doomed database, and no cursor may hold the connection. */
   protected ready(): void {
-    this.#parkCursors();
+    this.parkCursors();
     const state = this.#state;
     assert(state.kind !== "closed", `${this.path} is closed`);
     if (state.kind === "doomed") {
@@ -339,12 +348,6 @@ export abstract class ObjectConnection {
     if (this.#state.kind === "open") return;
     this.ready();
     assert(false, "a write outside a transaction");
-  }
-
-  /** What a cursor meets when the rest of its rows is read may doom the transaction: whoever parks looks at its state afterwards. */
-  #parkCursors(): void {
-    if (this.cursors.size === 0) return;
-    for (const cursor of this.cursors) cursor.park(this.bounds);
   }
 
   protected failed(thrown: unknown, operation?: string): MoonportError {

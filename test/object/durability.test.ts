@@ -1,6 +1,8 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { MoonportError } from "../../src/errors.js";
 import type { CallReply } from "../../src/node-api.js";
+import { ObjectDatabase } from "../../src/store/object-database.js";
 import { afterMicrotasks, inTurn } from "../support/turns.js";
 import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 import { verified, wellWith } from "../verify/support.js";
@@ -406,6 +408,84 @@ describe("history stays bounded", () => {
     node.world.folder.removeTree("objects");
     await node.open();
     expect(await node.call("Note/big", "count")).toBe(40);
+  });
+});
+
+describe("a snapshot that must be taken of a large object", () => {
+  const Shelf = `
+    local Shelf = class "Shelf"
+    Shelf.migrations = { "CREATE TABLE t (id INTEGER PRIMARY KEY, a)" }
+    function Shelf:put(count, bytes)
+      for n = 1, count do state.sql.exec("INSERT INTO t (a) VALUES (zeroblob(?))", bytes) end
+      return count
+    end
+    function Shelf.read:walk()
+      local rows, n = 0, 0
+      for row in state.sql.each("SELECT id FROM t") do
+        rows = rows + 1
+        if rows == 1 then for i = 1, 20000 do n = n + i end end
+      end
+      return rows
+    end
+    function Shelf.read:count() return state.sql.one("SELECT count(*) AS n FROM t").n end
+    return Shelf`;
+
+  /** A large object with one flight on its way, and a write behind it that only a snapshot can carry. */
+  async function owing(): Promise<{ node: VirtualNode; replies: Promise<CallReply>[]; release: () => void }> {
+    const node = await start({
+      classes: { Shelf },
+      settings: {
+        OBJECT_FLIGHT_BYTES_MAX: 1_048_576,
+        SNAPSHOT_INLINE_BYTES_MAX: 65_536,
+        OBJECT_COMPANY_MS: 0,
+        METHOD_SLICE_MS: 1,
+      },
+    });
+    for (const count of [80, 80]) await node.call("Shelf/a", "put", count, 2_000);
+    const gate = node.bucket.gate();
+    const replies = [node.start("Shelf/a", "put", [1, 10])];
+    await node.time.settle();
+    replies.push(node.start("Shelf/a", "put", [4, 400_000]));
+    await node.time.settle();
+    return { node, replies, release: () => gate.release() };
+  }
+
+  async function assertLanded(node: VirtualNode, replies: Promise<CallReply>[]): Promise<void> {
+    const values = (await node.time.until(Promise.all(replies))).map(({ value }) => value);
+    expect(values.slice(0, 2)).toEqual([1, 4]);
+    expect(node.flights("Shelf/a").at(-1)).toMatchObject({ carried: "snapshot", seq: 4 });
+    expect(node.node.counters.residenciesBroken).toBe(0);
+    node.world.lookCostMs = 0;
+    node.crash();
+    node.world.folder.removeTree("objects");
+    await node.open();
+    expect(await node.call("Shelf/a", "count")).toBe(165);
+    await node.stop();
+  }
+
+  it("is taken though a read is in the midst of its rows, and the read sees all of them", async () => {
+    const { node, replies, release } = await owing();
+    node.world.lookCostMs = 0.5;
+    const walk = node.start("Shelf/a", "walk");
+    expect(await isSettled(walk)).toBe(false);
+    release();
+    await assertLanded(node, [...replies, walk]);
+    expect((await walk).value).toBe(165);
+  });
+
+  it("is tried again when the disk does not take the checkpoint before it", async () => {
+    const { node, replies, release } = await owing();
+    const checkpoint = vi.spyOn(ObjectDatabase.prototype, "checkpointTruncate");
+    onTestFinished(() => checkpoint.mockRestore());
+    const full = MoonportError.of("storage_full", "the disk is full");
+    for (let n = 0; n < 3; n++) {
+      checkpoint.mockImplementationOnce(() => {
+        throw full;
+      });
+    }
+    release();
+    await assertLanded(node, replies);
+    expect(checkpoint.mock.calls.length).toBeGreaterThan(3);
   });
 });
 

@@ -22,6 +22,8 @@ class Harness {
   inTransaction = false;
   readonly shipper: Shipper<Load>;
 
+  /** Why the cut cannot be made. */
+  cutFault: Error | undefined;
   isFull = false;
   /** Whether the next load is a part of what is committed. */
   isPart = false;
@@ -71,6 +73,7 @@ class Harness {
   #take(): Taken<Load> {
     if (this.inTransaction) return { kind: "after_transaction" };
     if (this.takenSeq === this.committedSeq) return { kind: "nothing" };
+    if (this.cutFault !== undefined) return { kind: "failed", error: this.cutFault };
     if (this.isPart) {
       this.isPart = false;
       return { kind: "load", load: { toSeq: 0, bytes: 1, carried: "segment" }, isPart: true };
@@ -221,6 +224,36 @@ describe("failing flights", () => {
     await harness.time.advance(5);
     await harness.answer(2);
     expect(harness.heard).toEqual(["write", "later"]);
+  });
+
+  it("tries a cut that cannot be made again, and releases with the one that is made", async () => {
+    const harness = new Harness();
+    harness.cutFault = new Error("no room");
+    harness.write("write");
+    await harness.time.settle();
+    expect(harness.shipper.state).toBe("backing_off");
+    harness.write("later");
+    harness.cutFault = undefined;
+    await harness.time.advance(200);
+    await harness.answer(0);
+    expect(harness.flights.map((flight) => flight.load.toSeq)).toEqual([2]);
+    expect(harness.heard).toEqual(["write", "later"]);
+    expect(harness.failures).toEqual([{ failures: 1, stopped: false }]);
+  });
+
+  it("stops after six cuts in a row that cannot be made, and is armed again by the next write", async () => {
+    const harness = new Harness();
+    harness.cutFault = new Error("no room");
+    harness.write("left");
+    const drained = expect(harness.shipper.drain()).rejects.toThrow("no room");
+    await harness.time.advance(20_000);
+    await drained;
+    expect(harness.failures.at(-1)).toEqual({ failures: 6, stopped: true });
+    harness.cutFault = undefined;
+    harness.write("next");
+    await harness.answer(0);
+    expect(harness.shipper.clean).toBe(true);
+    expect(harness.heard.at(-1)).toBe("next");
   });
 
   it("stops after six failures in a row and leaves the object dirty", async () => {
