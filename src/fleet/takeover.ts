@@ -4,7 +4,7 @@
  * one of which the bucket has everything, behind those with tails.
  *
  * Of those that know an object the node that the ring prefers begins; the others look at the tails again a while later, in case
- * it could not. A tail that the bucket has got beyond, or that a later owner has made void, is dropped.
+ * it could not. A tail that the bucket has got beyond, or that a later owner has made void, this one too, is dropped.
  *
  * Many claims are under way together, each with decisions of its own, so that what they ask goes together: in a transaction of
  * the embedded bucket, in a sync of each journal, in a message to each peer.
@@ -209,7 +209,7 @@ export class Takeover {
       if (this.#failed(object, thrown) && !tails.has(object.id) && tries < TRIES_MAX)
         this.#missed.set(object.id, tries);
     });
-    await Promise.all(voids);
+    await Promise.all([...voids, ...orphans.map((orphan) => this.#letGoOfOwn(orphan))]);
     return free.filter((object) => tails.has(object.id) && claims.held(object) !== undefined);
   }
 
@@ -233,6 +233,14 @@ export class Takeover {
   /** It was not given up, and whoever has it is not there any more. */
   #isLeft(manifest: Manifest | undefined): boolean {
     return manifest !== undefined && !ownershipOf(manifest).clean && !this.#parts.isLive(manifest.owner);
+  }
+
+  /** Of what this node took over and has not written since, its journal has heard nothing that ends the tail. */
+  async #letGoOfOwn({ object: id, tail }: Orphan): Promise<void> {
+    const object = objectOfId(id);
+    const held = this.#parts.claims.held(object);
+    if (tail !== undefined && held !== undefined && isVoid(held.manifest, tail))
+      await this.#letGo(object, held.manifest);
   }
 
   /** Nobody will ask for this tail again: the journal lets go of it. */

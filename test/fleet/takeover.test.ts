@@ -131,6 +131,19 @@ describe("what a dead node owned", () => {
   });
 });
 
+test("journals let go of tails that were taken over, though nothing is written to the objects since", async () => {
+  const fleet = await threeNodes({ atomicBucket: true });
+  await fleet.time.advance(1_000);
+  const fresh = await written(fleet, "a", "fresh");
+  fleet.node("a").crash();
+  await fleet.time.advance(10 * TTL_MS);
+  expect(held(fleet, ["b", "c"], fresh)).toBeGreaterThan(0);
+  const begun = () => ["b", "c"].map((name) => fleet.node(name).node.fleet.counters.takeovers.begun);
+  const before = begun();
+  await fleet.time.advance(10 * TTL_MS);
+  expect(begun()).toEqual(before);
+});
+
 test("a call that waits for a death goes on when it is known, not when it would have tried again", async () => {
   const fleet = await threeNodes({ atomicBucket: true });
   const objects = await written(fleet, "a", "called");
