@@ -37,8 +37,8 @@ export interface FleetHooks {
   renewSets(recordsMax: number): Promise<number>;
   /** Somebody's session has ended. */
   sessionEnded(): void;
-  /** What a dead session left in journals is this node's now: it takes up what it owes. */
-  takenOver(object: ObjectIdentity): Promise<void>;
+  /** Of what is claimed by it, nothing takes up what it owes before all of it is claimed. */
+  claimsFirst(claims: () => Promise<void>): Promise<void>;
   /** Gives an object up for `to`. False when it stays, because it is in use; rejects when something of it does not land. */
   handOver(object: ObjectIdentity, to: string | undefined): Promise<boolean>;
   /** When the object was last used here, monotonic; undefined for one that is not resident. */

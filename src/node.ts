@@ -175,7 +175,7 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
     this.#life = new NodeLife({ ...shared, ...living });
     this.#begin(begun, engine);
     for (const { name, methods } of systemClasses) counters.calls.know(SYSTEM_APP, name, [...methods.keys()]);
-    joined?.begin(fleetHooks({ context, objects, directories, delay, dues, feeds }));
+    joined?.begin(fleetHooks({ context, objects, directories, delay, feeds }));
     // Of a fleet's node, when it reaches the others: see routeCalls.
     if (joined === undefined) delay.start();
   }
@@ -214,7 +214,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
           if (shard !== undefined) this.#delay.lost(shard);
         },
         claimed: (object, reason) => joined?.claimed(object, reason),
-        beforeTail: (object) => this.#delay.beforeTail(object),
+        beforeTail: (object) => this.#delay.takenTails.beforeTail(object),
+        tailEnded: (object) => this.#delay.takenTails.claimEnded(object),
       }),
       fleet,
       catalog: this.#catalog,

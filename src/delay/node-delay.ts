@@ -19,6 +19,7 @@ import { OwingList } from "./owing-list.js";
 import { Scheduler } from "./scheduler.js";
 import type { ShardMap } from "./shard-map.js";
 import { Slots } from "./slots.js";
+import { TakenTails } from "./taken-tails.js";
 
 export interface NodeDelayParts
   extends Pick<OwedKeeperParts, "messages" | "sent">,
@@ -36,6 +37,7 @@ export interface NodeDelayParts
 
 export class NodeDelay {
   readonly operations: DelayOperations;
+  readonly takenTails: TakenTails;
   readonly #keeper: OwedKeeper;
   readonly #owing: OwingList;
   readonly #driver: DelayDriver;
@@ -65,6 +67,11 @@ export class NodeDelay {
       isHome: parts.isHomeOf,
       wake: async (object) => void (await port.wake(object, "owner")),
     });
+    this.takenTails = new TakenTails({
+      world,
+      keeper: this.#keeper,
+      wake: async (object) => void (await port.wake(object, "owner")),
+    });
   }
 
   get obligations(): Obligations {
@@ -74,9 +81,6 @@ export class NodeDelay {
   get rowDebts(): RowDebts {
     return this.#keeper;
   }
-
-  /** W1: the record is about to name writes that only journals held. */
-  readonly beforeTail = (object: ObjectIdentity): Promise<void> | undefined => this.#keeper.renews(object);
 
   /** The node serves. */
   start(): void {
@@ -133,6 +137,7 @@ export class NodeDelay {
   /** Begins nothing more; resolves when what is under way has ended. */
   async rest(): Promise<void> {
     this.#sessions.stop();
+    this.takenTails.stop();
     await this.#driver.stop();
   }
 

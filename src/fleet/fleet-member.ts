@@ -364,7 +364,7 @@ export class FleetMember implements JoinedFleet {
       rankOf: (partition) => this.#rankOf(partition),
       isValid: () => this.isValid(),
       counters: this.counters,
-      takenOver: (object) => hooks.takenOver(object),
+      claimsFirst: (claims) => hooks.claimsFirst(claims),
       misplaced: () => this.#handover?.begin(),
     });
     this.#takeover.begin();

@@ -19,8 +19,6 @@ import { type Manifest, ownershipOf } from "../shipping/manifest.js";
 import { OneAtATime } from "../world/one-at-a-time.js";
 import { sleep, type Timer, type World } from "../world/world.js";
 
-/** Objects woken at once: each opens its file, and callers want to open others meanwhile. */
-const WAKES_MAX = 64;
 const BATCHES_AT_ONCE = 2;
 /** How long a batch lets calls go first. */
 const CALLS_FIRST_MS = 100;
@@ -41,8 +39,8 @@ export interface TakeoverParts {
   readonly rankOf: (partition: number) => number;
   readonly isValid: () => boolean;
   readonly counters: FleetCounters;
-  /** Writes of it that only journals held are this node's now: it takes up what it owes. */
-  readonly takenOver: (object: ObjectIdentity) => Promise<void>;
+  /** All are claimed before any takes up what it owes, or callers would wait for owners behind files that nobody has asked for. */
+  readonly claimsFirst: (claims: () => Promise<void>) => Promise<void>;
   /** Something that was claimed is to live elsewhere: the ring has changed since, or who is preferred for it did nothing. */
   readonly misplaced: () => void;
 }
@@ -141,21 +139,18 @@ export class Takeover {
     });
   }
 
-  /** All are claimed before any is woken, or callers would wait for owners behind files that nobody has asked for. */
   async #each(orphans: readonly Orphan[]): Promise<void> {
     if (orphans.length === 0) return;
-    const { counters, world } = this.#parts;
+    const { counters, world, claimsFirst } = this.#parts;
     const begunMs = world.clock.monotonicMs();
     counters.takeovers.begun++;
-    const owing: ObjectIdentity[] = [];
     const { atOnce, batch } = this.#pace();
-    await inParallel(Math.ceil(orphans.length / batch), atOnce, async (index) => {
-      await this.#callsFirst();
-      if (this.#goesOn) owing.push(...(await this.#claim(orphans.slice(index * batch, (index + 1) * batch))));
-    });
-    await inParallel(owing.length, WAKES_MAX, async (index) => {
-      if (this.#goesOn) await this.#wake(owing[index] as ObjectIdentity);
-    });
+    await claimsFirst(() =>
+      inParallel(Math.ceil(orphans.length / batch), atOnce, async (index) => {
+        await this.#callsFirst();
+        if (this.#goesOn) await this.#claim(orphans.slice(index * batch, (index + 1) * batch));
+      }),
+    );
     counters.takeoverEnded(world.clock.monotonicMs() - begunMs);
     if (this.#goesOn && orphans.some((orphan) => this.#isMisplaced(orphan))) this.#parts.misplaced();
   }
@@ -187,8 +182,7 @@ export class Takeover {
     return !this.#isStopped && this.#parts.isValid();
   }
 
-  /** @returns those that are this node's by that, and of which journals alone had writes */
-  async #claim(orphans: readonly Orphan[]): Promise<readonly ObjectIdentity[]> {
+  async #claim(orphans: readonly Orphan[]): Promise<void> {
     const { claims } = this.#parts;
     const tails = new Map<string, HeldTail>();
     const objects = orphans.map(({ object, tail }) => {
@@ -210,15 +204,6 @@ export class Takeover {
         this.#missed.set(object.id, tries);
     });
     await Promise.all([...voids, ...orphans.map((orphan) => this.#letGoOfOwn(orphan))]);
-    return free.filter((object) => tails.has(object.id) && claims.held(object) !== undefined);
-  }
-
-  async #wake(object: ObjectIdentity): Promise<void> {
-    try {
-      await this.#parts.takenOver(object);
-    } catch (thrown) {
-      this.#failed(object, thrown);
-    }
   }
 
   /** @returns whether it may do another time */

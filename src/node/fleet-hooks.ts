@@ -6,19 +6,17 @@ import type { FleetHooks } from "../node-options.js";
 import type { ObjectContext } from "../object/object-context.js";
 import type { Objects } from "../object/objects.js";
 import type { Feeds } from "../realtime/feeds.js";
-import type { ObjectDues } from "./object-dues.js";
 
 export interface FleetHooksParts {
   readonly context: ObjectContext;
   readonly objects: Objects;
   readonly directories: Directories;
   readonly delay: NodeDelay;
-  readonly dues: ObjectDues;
   readonly feeds: Feeds;
 }
 
 export function fleetHooks(parts: FleetHooksParts): FleetHooks {
-  const { context, objects, directories, delay, dues } = parts;
+  const { context, objects, directories, delay } = parts;
   return {
     claims: context.claims,
     lapsed: () => endSession(parts),
@@ -29,7 +27,7 @@ export function fleetHooks(parts: FleetHooksParts): FleetHooks {
     },
     renewSets: (recordsMax) => objects.renewSets(recordsMax),
     sessionEnded: () => delay.membersChanged(),
-    takenOver: async (object) => void (await dues.wake(object, "owner")),
+    claimsFirst: (claims) => delay.takenTails.claimsFirst(claims),
     handOver: (object, to) => objects.handOver(object, to),
     lastUsedMs: (object) => objects.lastUsedMs(object),
   };

@@ -108,6 +108,8 @@ export interface ClaimHooks {
   readonly claimed?: (object: ObjectIdentity, reason: ClaimReason | undefined) => void;
   /** Resolves when writes that only journals held may be named by the object's record (W1). */
   readonly beforeTail?: (object: ObjectIdentity) => Promise<void> | undefined;
+  /** Told once of each object that `beforeTail` was asked about, when the claim has ended: won, lost, or in doubt. */
+  readonly tailEnded?: (object: ObjectIdentity) => void;
 }
 
 interface HowClaimed {
@@ -122,6 +124,9 @@ export class Claims {
   readonly #fleet: FleetView;
   readonly #settings: ClaimSettings;
   readonly #beforeTail: (object: ObjectIdentity) => Promise<void> | undefined;
+  readonly #tailEnded: (object: ObjectIdentity) => void;
+  /** Objects that `beforeTail` was asked about by claims that have not ended. */
+  readonly #withTail = new Set<string>();
   readonly #lost: (object: ObjectIdentity) => void;
   readonly #claimed: (object: ObjectIdentity, reason: ClaimReason | undefined) => void;
   /** What a claim turned out to be, whatever it was made for. */
@@ -143,9 +148,13 @@ export class Claims {
     bucket: Bucket,
     fleet: FleetView,
     settings: ClaimSettings,
-    { lost = () => {}, claimed = () => {}, beforeTail = () => undefined }: ClaimHooks = {},
+    { lost = () => {}, claimed = () => {}, beforeTail = () => undefined, tailEnded = () => {} }: ClaimHooks = {},
   ) {
-    this.#beforeTail = beforeTail;
+    this.#beforeTail = (object) => {
+      this.#withTail.add(object.id);
+      return beforeTail(object);
+    };
+    this.#tailEnded = tailEnded;
     this.#world = world;
     this.#bucket = bucket;
     this.#fleet = fleet;
@@ -269,6 +278,8 @@ export class Claims {
         case "left":
           break;
       }
+      // One that goes on by itself has not ended.
+      if (outcome.kind !== "alone" && outcome.kind !== "raised") this.#ended(object);
     }
     await Promise.all(alone);
   }
@@ -291,6 +302,22 @@ export class Claims {
   }
 
   async #claim(object: ObjectIdentity, reason: ClaimReason, how: HowClaimed): Promise<Claim> {
+    try {
+      return await this.#claimInRaces(object, reason, how);
+    } finally {
+      this.#ended(object);
+    }
+  }
+
+  /**
+   * In one step with its being held: nobody has opened it yet. One that has failed may land all the same, or have landed: what its
+   * record names by then obliges as well.
+   */
+  #ended(object: ObjectIdentity): void {
+    if (this.#withTail.delete(object.id)) this.#tailEnded(object);
+  }
+
+  async #claimInRaces(object: ObjectIdentity, reason: ClaimReason, how: HowClaimed): Promise<Claim> {
     const { session } = this.#fleet;
     const { acceptLoss = false, raised } = how;
     for (let race = 0; race < RACES_MAX; race++) {
