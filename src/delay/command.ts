@@ -22,7 +22,7 @@ export type CommandRequest = {
   caller: PlainObject;
   /** Told of how each run ended: by a message to the method, or by an event. */
   outcome: ({ className: string; key: string } & ({ method: string } | { event: string })) | null;
-  /** It was tried under this call id already, with an outcome that nobody knows. */
+  /** It was tried under this call id already; what that came to, or what others did for it, is not known. */
   triedAs: string | null;
 };
 

@@ -5,7 +5,7 @@
 import { asMoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import { derivedId } from "../object/timed-id.js";
-import { isDoubtful } from "../object/try-outcome.js";
+import { isDoubtful, isOfMethod } from "../object/try-outcome.js";
 import type { Settings } from "../settings/settings.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { encodeValue } from "../store/value-codec.js";
@@ -47,7 +47,9 @@ export async function sendMessage(
     const fields = { object: sender.id, target: target.id, method, code: error.code };
     world.log.warn(fields, `a message goes by its delay shard: ${error.message}`);
     const plan = { kind: "at", atMs: nowMs + settings.DELAY_BACKOFF_MS };
-    await scheduler.schedule({ ...command, plan, triedAs: isDoubtful(error) ? callId : null });
+    // What others did for a method that then failed stays done: under another id they would be asked to do it again.
+    const mayHaveActed = isDoubtful(error) || isOfMethod(error);
+    await scheduler.schedule({ ...command, plan, triedAs: mayHaveActed ? callId : null });
   }
 }
 

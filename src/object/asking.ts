@@ -45,7 +45,7 @@ export class Asking {
   async answer(): Promise<WaitAnswer> {
     const { clock, timers } = this.#context.world;
     const leftMs = Math.max(0, this.#expiresMs - clock.monotonicMs());
-    const timer = timers.after(leftMs, () => this.end(this.#late()));
+    const timer = timers.after(leftMs, () => this.#endEarly(this.#late()));
     const answer = await Promise.race([this.#early.promise, this.#ask()]);
     timer.cancel();
     this.#stage = "over";
@@ -54,7 +54,14 @@ export class Asking {
   }
 
   /** The answer is not waited for any longer. */
-  end(error: MoonportError): void {
+  end(cause: MoonportError): void {
+    const isDoubtful = this.#stage === "left" && this.#what.kind === "call";
+    this.#endEarly(isDoubtful ? unanswered(this.#what.call, "is not waited for any longer", cause) : cause);
+  }
+
+  #endEarly(error: MoonportError): void {
+    // At once: what it waits for before it leaves may come in this very tick.
+    this.#stage = "over";
     this.#early.resolve({ kind: "failed", error });
   }
 
@@ -98,13 +105,22 @@ export class Asking {
     if (this.#what.kind === "find") {
       return MoonportError.of("deadline_exceeded", `the directory of ${this.#what.className} did not answer in time`);
     }
-    const { object, method, callId } = this.#what.call;
-    const bag = { object: object.id, details: { object: object.id, method, callId } };
-    if (this.#stage !== "left")
-      return MoonportError.of("deadline_exceeded", `${object.id} ${method} was not asked in time`, bag);
-    return MoonportError.of("outcome_unknown", `${object.id} ${method} did not answer in time`, {
-      ...bag,
-      hint: "repeat the call with the same id: what was done is not done again",
-    });
+    const { call } = this.#what;
+    if (this.#stage === "left") return unanswered(call, "did not answer in time");
+    const { object, method } = call;
+    return MoonportError.of("deadline_exceeded", `${object.id} ${method} was not asked in time`, about(call));
   }
+}
+
+/** It has left: it may have been done. */
+function unanswered(call: InnerCall, why: string, cause?: MoonportError): MoonportError {
+  return MoonportError.of("outcome_unknown", `${call.object.id} ${call.method} ${why}`, {
+    ...about(call),
+    hint: "repeat the call with the same id: what was done is not done again",
+    cause,
+  });
+}
+
+function about({ object, method, callId }: InnerCall) {
+  return { object: object.id, details: { object: object.id, method, callId } };
 }

@@ -186,9 +186,8 @@ export class Burst {
   }
 
   /** The call that waited goes on, alone in its transaction. */
-  async goOn({ work, running, request }: WaitingCall, answer: WaitAnswer): Promise<BurstResult> {
+  async goOn({ work, running }: WaitingCall, answer: WaitAnswer): Promise<BurstResult> {
     const { database } = this.#open;
-    running.outgoing.took(request, answer);
     try {
       database.begin();
       this.#startMark = database.writeMark;

@@ -156,12 +156,16 @@ export class Objects {
     return reply.promise;
   }
 
-  /** Through the mailbox, answered before it is durable. @throws MoonportError when the call never ran */
+  /** Through the mailbox, answered before it is durable. @throws MoonportError when nothing came of the call */
   async callDeferred(object: ObjectIdentity, input: CallInput): Promise<DeferredOutcome> {
     const outcome = deferred<DeferredOutcome>();
+    const failed = (error: MoonportError): void => {
+      if (isOwn(error, "outcome_unknown")) outcome.resolve(inDoubt(error));
+      else outcome.reject(error);
+    };
     this.#submit(
       object,
-      callWork(input, outcome.resolve, () => {}, outcome.reject),
+      callWork(input, outcome.resolve, () => {}, failed),
     );
     return outcome.promise;
   }
@@ -418,6 +422,13 @@ export class Objects {
       else resident.shipAgain();
     }
   }
+}
+
+/** Something may have come of it, and will not be settled. */
+function inDoubt(error: MoonportError): DeferredOutcome {
+  const settled = Promise.reject(error);
+  settled.catch(() => {});
+  return { result: { kind: "failed", error }, settled };
 }
 
 function isOfBucket(error: unknown): boolean {

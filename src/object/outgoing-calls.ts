@@ -6,7 +6,8 @@
  *   other object acts on what may still be rolled back.
  * - A call to an object that waits in the same chain would wait for ever: `call_cycle`, at once, with the path.
  * - What others did for a method that then fails stays done. An error which says that nothing has happened, as that of a later
- *   call may do, is not true of such a method: whoever repeats it, as the fleet itself does, would have it done twice.
+ *   call or of a session that lapses may do, is not true of such a method, whatever it ends by: whoever repeats it, as the fleet
+ *   itself does, would have it done twice.
  */
 import { isOwn, MoonportError } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
@@ -15,7 +16,7 @@ import { uuidv7 } from "../world/world.js";
 import type { InnerCall } from "./inner-call.js";
 import { InnerCallIds } from "./inner-call-ids.js";
 import type { ObjectContext } from "./object-context.js";
-import type { CallWork } from "./work.js";
+import { type CallWork, failsAs } from "./work.js";
 
 export class OutgoingCalls {
   readonly #context: Pick<ObjectContext, "world" | "settings" | "catalog">;
@@ -80,10 +81,12 @@ export class OutgoingCalls {
     };
   }
 
-  /** What a call came to, before the method goes on with it. */
+  /** What a call came to, before the method goes on with it or is given up. */
   took(request: AskRequest, answer: WaitAnswer): void {
-    if (request.kind !== "call") return;
-    this.#hasActed ||= answer.kind === "returned" || !saysNothingHappened(answer.error);
+    if (request.kind !== "call" || this.#hasActed) return;
+    if (answer.kind === "failed" && saysNothingHappened(answer.error)) return;
+    this.#hasActed = true;
+    failsAs(this.#work, (error) => this.failure(error));
   }
 
   /** What a method that fails with `error` is told as. */

@@ -390,21 +390,28 @@ export class ResidentObject implements FileHolder {
 
   /** The call that waits gets its answer and goes on; nothing else of the mailbox runs before it has ended (O1). */
   async #goOn(open: OpenObject, waiting: WaitingCall): Promise<WaitingCall | undefined> {
+    const { lua, running, request, work } = waiting;
+    let cause: MoonportError | undefined;
     try {
-      this.#asking = new Asking(this.#context, open, waiting);
-      const answer = await this.#asking.answer();
-      this.#asking = undefined;
-      for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
-      if (this.#state.kind === "open" && this.#state.open === open) {
-        const burst = this.#newBurst(open, waiting.lua);
-        return await this.#transact(open, waiting.lua, burst, () => burst.goOn(waiting, answer));
+      // Of a file that was lost right after its transaction nothing leaves any more.
+      if (this.openFile === open) {
+        this.#asking = new Asking(this.#context, open, waiting);
+        const answer = await this.#asking.answer();
+        this.#asking = undefined;
+        running.outgoing.took(request, answer);
+        for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
+        if (this.openFile === open) {
+          const burst = this.#newBurst(open, lua);
+          return await this.#transact(open, lua, burst, () => burst.goOn(waiting, answer));
+        }
+        if (answer.kind === "failed") cause = answer.error;
       }
-      waiting.work.reject(residencyEnded(this.object.id, answer.kind === "failed" ? answer.error : undefined));
+      work.reject(residencyEnded(this.object.id, cause));
     } catch (error) {
-      waiting.work.reject(asMoonportError(error));
+      work.reject(asMoonportError(error));
     }
     this.#asking = undefined;
-    waiting.running.invocation.abandon();
+    running.invocation.abandon();
     return undefined;
   }
 

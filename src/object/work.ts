@@ -170,9 +170,23 @@ const attached = new WeakMap<CallWork, CallWork[]>();
 
 /** From now on `repeat` hears what `running` does, through the same gate. @returns false when `max` others do already */
 export function attach(running: CallWork, repeat: CallWork, max: number): boolean {
-  const before = attached.get(running);
-  if (before !== undefined) return before.length < max && before.push(repeat) > 0;
-  const repeats = [repeat];
+  const repeats = repeatsOf(running);
+  return repeats.length < max && repeats.push(repeat) > 0;
+}
+
+/** From now on whatever `work` fails with is told, to its repeats as well, as what `told` makes of it. */
+export function failsAs(work: CallWork, told: (error: MoonportError) => MoonportError): void {
+  // Before, or those who attach later would hear what it was made of.
+  repeatsOf(work);
+  const { reject } = work;
+  work.reject = (error) => reject(told(error));
+}
+
+/** Whoever is added to them hears what it comes to. */
+function repeatsOf(running: CallWork): CallWork[] {
+  const known = attached.get(running);
+  if (known !== undefined) return known;
+  const repeats: CallWork[] = [];
   attached.set(running, repeats);
   const { resolve, reject } = running;
   running.resolve = (reply) => {
@@ -183,7 +197,7 @@ export function attach(running: CallWork, repeat: CallWork, max: number): boolea
     reject(error);
     for (const one of repeats) one.reject(error);
   };
-  return true;
+  return repeats;
 }
 
 /** How a call ended inside its transaction; it is told to the caller after COMMIT and the gate. */

@@ -40,6 +40,21 @@ it("a message of a call that fails is never sent", async () => {
   expect(await got(virtual, "b")).toBeNull();
 });
 
+it("what a method had others do before it failed is not done again by the next try to deliver its message", async () => {
+  const Relay = `
+    local Relay = class "Relay"
+    function Relay:begin() send(Relay("b")):pass() end
+    function Relay:pass() Relay("c"):count() error "and yet" end
+    function Relay:count() state.store.set("n", (state.store.get("n") or 0) + 1) end
+    function Relay.read:counted() return state.store.get("n") end
+    return Relay`;
+  const virtual = await VirtualNode.start({ classes: { Relay }, settings: { DELAY_ATTEMPTS_MAX: 3 } });
+  await virtual.call("Relay/a", "begin");
+  await virtual.time.advance(120_000);
+  expect(await virtual.time.until(virtual.node.delay.list({ states: ["dead"] }))).toHaveLength(1);
+  expect(await virtual.call("Relay/c", "counted")).toBe(1);
+});
+
 it("a delayed message arrives at its time", async () => {
   const virtual = await start();
   await virtual.call("Post/a", "mail_later", "b", "later", "1h");
