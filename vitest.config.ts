@@ -8,6 +8,8 @@ export default defineConfig({
     pool: "forks",
     testTimeout: 120_000,
     hookTimeout: 60_000,
+    // What has to come true in the end may take its time on a slow machine.
+    expect: { poll: { timeout: 60_000 } },
     // Code of a crashed node that is still pending runs into its revoked world; that is the point of revoking it.
     onUnhandledError: (error) => error.name !== "WorldRevoked",
   },
