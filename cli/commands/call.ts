@@ -24,7 +24,7 @@ export function addCall(program: Command): void {
     .option("--id <id>", "the call's id: a second call with it returns the first one's reply (default: a new one)")
     .option(
       "--timeout <ms>",
-      "how long the call may wait for its turn; one that has begun is waited for",
+      "how long the call may wait for its turn; one that has begun is waited for, 15 s more at a running node",
       wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max),
     )
     .addOption(

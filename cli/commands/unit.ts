@@ -35,7 +35,7 @@ export function addUnit(program: Command): void {
     .option("--id <id>", "the request's id: repeated with it, nothing is done twice (default: a new one)")
     .option(
       "--timeout <ms>",
-      "by when it is to end; calls that it has begun are waited for",
+      "by when it is to end; calls that it has begun are waited for, 15 s more at a running node",
       wholeNumber(1, SETTINGS.CALL_TIMEOUT_MS.max),
     )
     .addHelpText(

@@ -100,8 +100,8 @@ interface Answer {
 }
 
 const TOKEN = /^[A-Za-z0-9._~+/-]+=*$/;
-/** What the node needs on top of a call's time to say that it is over. */
-const ANSWER_MARGIN_MS = 5_000;
+/** On top of the time within which its turn has to come, a call runs, waits at its gate, and is answered. */
+const ANSWER_MARGIN_MS = SETTINGS.METHOD_BUDGET_MS.default + SETTINGS.OBJECT_ACK_GATE_MS.default + 4_000;
 /** Deeper than any value a node sends: its answers wrap values in a few levels of their own. */
 const ANSWER_DEPTH_MAX = SETTINGS.VALUE_DEPTH_MAX.max + 8;
 

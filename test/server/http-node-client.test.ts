@@ -5,6 +5,7 @@ import { HttpNodeClient } from "../../src/client/http-node-client.js";
 import { ERROR_CODES, type ErrorCode, MoonportError } from "../../src/errors.js";
 import { identityOf } from "../../src/identity.js";
 import type { CallReply, CallRequest } from "../../src/node-api.js";
+import { SETTINGS } from "../../src/settings/settings.js";
 import { problemOf } from "../../src/wire/problem.js";
 import { deferred } from "../../src/world/deferred.js";
 import { type OpenDoor, openDoor, world } from "./door.js";
@@ -247,6 +248,23 @@ describe("a node that is not there", () => {
     timeIsUp();
     expect(await call).toMatchObject({ code: "outcome_unknown", details: { callId: "order-18", lost: "time" } });
     late.close();
+  });
+
+  it("is given the time of its gate on top of the time that a call or a unit may wait for its turn", async () => {
+    const waitsMs: number[] = [];
+    const after = (delayMs: number): { cancel(): void } => {
+      waitsMs.push(delayMs);
+      return { cancel() {} };
+    };
+    const patient = new HttpNodeClient({ url: open.url, world: { ...world, timers: { ...world.timers, after } } });
+    await patient.call({ ...say, timeoutMs: 1_000 });
+    const { caller } = say;
+    const unit = { app: "default", unit: "pay", method: "GET", path: "/", query: {}, headers: {}, caller };
+    await patient.runUnit({ ...unit, timeoutMs: 1_000 }).catch(() => {});
+    const { OBJECT_ACK_GATE_MS, METHOD_BUDGET_MS } = SETTINGS;
+    expect(waitsMs).toHaveLength(2);
+    expect(Math.min(...waitsMs)).toBeGreaterThan(1_000 + METHOD_BUDGET_MS.default + OBJECT_ACK_GATE_MS.default);
+    patient.close();
   });
 
   it("is asked again on a fresh connection when it closes the kept one, but is told once to destroy", async () => {
