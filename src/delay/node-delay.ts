@@ -1,7 +1,7 @@
 /** Delayed work of one node, put together: its shards' drivers, what its objects owe, what ended sessions owed. */
 import type { Bucket } from "../bucket/bucket.js";
 import type { RowDebts } from "../directory/row-debts.js";
-import { asMoonportError } from "../errors.js";
+import { asMoonportError, isOwn } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
 import type { Obligations } from "../object/obligations.js";
@@ -123,9 +123,12 @@ export class NodeDelay {
   /** The object gets other content by another way than its own commits: its timers and messages are taken up. */
   async renewed<T>(object: ObjectIdentity, renew: () => Promise<T>): Promise<T> {
     try {
-      return await renew();
-    } finally {
+      const result = await renew();
       this.#sessions.wake(object);
+      return result;
+    } catch (error) {
+      if (isOwn(error, "outcome_unknown")) this.#sessions.wake(object);
+      throw error;
     }
   }
 

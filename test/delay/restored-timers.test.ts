@@ -46,3 +46,12 @@ it.each([false, true])(
     await node.stop();
   },
 );
+
+it("of a restore that certainly did nothing nobody is listed, or woken", async () => {
+  const node = await VirtualNode.start({ classes: { Alarm: ALARM } });
+  const restored = node.node.restore(node.identity("Alarm/a"), { at: { seq: 1 } });
+  await expect(node.time.until(restored)).rejects.toMatchObject({ code: "object_not_found" });
+  await node.time.advance(1_000);
+  expect((await node.time.until(node.bucket.list("owing/"))).keys).toEqual([]);
+  await node.stop();
+});
