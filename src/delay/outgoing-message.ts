@@ -2,7 +2,7 @@
  * One message on its way from an object's outbox: called where its target lives, or given to the target's delay shard, which
  * also gets what could not be delivered at once. Resolves when the message is somebody else's to deliver, or delivered.
  */
-import { asMoonportError } from "../errors.js";
+import { asMoonportError, isOwn } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import { derivedId } from "../object/timed-id.js";
 import { isDoubtful, isOfMethod } from "../object/try-outcome.js";
@@ -48,7 +48,7 @@ export async function sendMessage(
     world.log.warn(fields, `a message goes by its delay shard: ${error.message}`);
     const plan = { kind: "at", atMs: nowMs + settings.DELAY_BACKOFF_MS };
     // What others did for a method that then failed stays done: under another id they would be asked to do it again.
-    const mayHaveActed = isDoubtful(error) || isOfMethod(error);
+    const mayHaveActed = isDoubtful(error) || (isOfMethod(error) && !isOwn(error, "id_expired"));
     await scheduler.schedule({ ...command, plan, triedAs: mayHaveActed ? callId : null });
   }
 }
