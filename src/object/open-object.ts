@@ -296,8 +296,10 @@ export class OpenObject {
 
   /** In the transaction that destroys the object: messages that have not left make it stay until they have. */
   noteEnd(): void {
-    const { outbox, meta } = this.tables;
-    if (outbox.last > 0) meta.set("destroyed_ms", Math.floor(this.#context.world.clock.wallMs()));
+    const { outbox, meta, callIds } = this.tables;
+    const nowMs = Math.floor(this.#context.world.clock.wallMs());
+    if (outbox.last > 0) meta.set("destroyed_ms", nowMs);
+    callIds.noteEnd(nowMs);
   }
 
   /** Whether it was destroyed, and is here for its messages alone. */
@@ -307,7 +309,9 @@ export class OpenObject {
 
   /** The transaction just committed destroyed the object. */
   end(): void {
-    this.cargo.endAt(this.#committedSeq, lastEvent(this));
+    const { used } = this.tables.callIds;
+    const usedIds = used.throughMs > 0 || used.ids.length > 0 ? used : undefined;
+    this.cargo.endAt({ toSeq: this.#committedSeq, eventLast: lastEvent(this), usedIds });
   }
 
   /** The last message of an object that was destroyed before has left. */

@@ -9,6 +9,7 @@ import type { Position } from "../shipping/manifest.js";
 import type { SnapshotBody, SnapshotLoad } from "../shipping/object-load.js";
 import { retryPauseMs } from "../shipping/retry-pause.js";
 import { PageLedger } from "../shipping/wal/page-identity.js";
+import type { UsedIds } from "../store/call-ids.js";
 import { ObjectDatabase, PAGE_BYTES } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { PlainObject } from "../values.js";
@@ -25,7 +26,11 @@ export interface Place {
   readonly as:
     | { readonly kind: "restored"; readonly fromSeq: number; readonly fromMs: number | undefined }
     /** Another object, to which none of the calls, messages and events of the first one happened. */
-    | { readonly kind: "fork" };
+    | {
+        readonly kind: "fork";
+        /** Of calls that happened to objects that stood under its key before. */
+        readonly usedIds: UsedIds | undefined;
+      };
 }
 
 /** One transaction emits fewer events than this many times CALL_EVENTS_MAX: its call's, and its hooks'. */
@@ -48,6 +53,7 @@ export function adapt(context: ObjectContext, path: string, place: Place): reado
     if (place.as.kind === "fork") {
       tables.outbox.clear();
       tables.callIds.forgetAll();
+      if (place.as.usedIds !== undefined) tables.callIds.startAfter(place.as.usedIds);
     }
     const event = place.as.kind === "restored" ? restoredEvent(context, tables, place.seq, place.as) : undefined;
     database.commit();

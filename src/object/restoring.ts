@@ -87,7 +87,8 @@ export class Restoring {
     return this.#made(object, at, ({ path, state }) =>
       this.#replace(target, path, state, (open, before) => {
         if (open?.isUnwritten !== true) throw exists(target);
-        return { seq: before.seq + 1, eventLast: before.eventLast, timers, as: { kind: "fork" } };
+        const { seq, eventLast, usedIds } = before;
+        return { seq: seq + 1, eventLast, timers, as: { kind: "fork", usedIds } };
       }).catch((error: unknown) => {
         // It lives on another node; to whoever asks for a fork, `moved` would say that the first one does.
         throw isOwn(error, "moved") ? exists(target) : error;

@@ -30,10 +30,12 @@ export async function wakeObject(parts: WakeParts): Promise<CallHost[]> {
   const hosts: CallHost[] = [];
   // A new life's file has not heard of the events before it, nor a recovered one of those that it has lost: between what it still
   // has and what follows there would be a gap that nobody is told of.
-  const { eventLast } = open.claim.manifest;
+  const { eventLast, usedIds } = open.claim.manifest;
   if (eventLast > open.tables.events.last) open.tables.events.startAfter(eventLast);
   if (meta.get("created") !== true) {
     meta.set("created", true);
+    // What it was asked for in an earlier life and may be asked for again does not happen in this one (W2).
+    if (usedIds !== undefined) open.tables.callIds.startAfter(usedIds);
     if (lua.hooks.on_create) hosts.push(await runHook(parts, "on_create"));
   }
   if (!parts.wasAwake && lua.hooks.on_wake) hosts.push(await runHook(parts, "on_wake"));

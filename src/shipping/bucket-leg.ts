@@ -173,7 +173,7 @@ export class BucketLeg implements Leg<ObjectLoad> {
       return withSegment(manifest, entry, load.position, rid, load.kept);
     }
     if (load.carried === "record") return withRid(manifest, rid);
-    if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, load.eventLast, rid);
+    if (load.carried === "tombstone") return tombstone(manifest, load.toSeq, load.eventLast, rid, load.usedIds);
     const position = load.position();
     const bytes = position.pages * position.pageSize;
     const { cutMs } = load;

@@ -8,6 +8,7 @@
 import { crc32 } from "node:zlib";
 import type { Member, OwnershipRecord, ReplicaSet } from "../cluster/ownership.js";
 import { MoonportError } from "../errors.js";
+import type { UsedIds } from "../store/call-ids.js";
 import type { SegmentName, SnapshotName } from "./layout.js";
 import { hexOf } from "./wal/words.js";
 
@@ -59,6 +60,8 @@ export interface Manifest extends Position {
   readonly destroyed: boolean;
   /** Numbers of events go on after this one: given by the lives before this one, or by what was lost when it was recovered. */
   readonly eventLast: number;
+  /** Of calls of the lives before this one. Undefined where there were none, and when there is content, which says so itself. */
+  readonly usedIds: UsedIds | undefined;
   /** Undefined where its owner was alone: then the bucket has everything that was ever released. */
   readonly replicas: ReplicaRecord | undefined;
 }
@@ -82,6 +85,7 @@ export function firstManifest(object: string, owner: string, rid: string, replic
     segments: [],
     destroyed: false,
     eventLast: 0,
+    usedIds: undefined,
     replicas: replicas && { ...replicas, tailEpoch: 1, clean: false },
   };
 }
@@ -142,20 +146,27 @@ export function withSegment(
     segments,
     destroyed,
     eventLast,
+    usedIds: undefined,
     replicas,
   };
 }
 
 /** A snapshot landed: it replaces everything before it. */
 export function withSnapshot(manifest: Manifest, snapshot: SnapshotEntry, position: Position, rid: string): Manifest {
-  return { ...manifest, ...position, rid, snapshot, segments: [] };
+  return { ...manifest, ...position, rid, snapshot, segments: [], usedIds: undefined };
 }
 
 /**
- * The object ended: nothing is named any more; epoch, seq and event number stay. Nothing is committed after it, so it is a
+ * The object ended: nothing is named any more; epoch, seq, event number and the ids of its calls stay. Nothing is committed after it, so it is a
  * clean release at once (O4).
  */
-export function tombstone(manifest: Manifest, seq: number, eventLast: number, rid: string): Manifest {
+export function tombstone(
+  manifest: Manifest,
+  seq: number,
+  eventLast: number,
+  rid: string,
+  usedIds?: UsedIds,
+): Manifest {
   return {
     ...manifest,
     rid,
@@ -167,6 +178,7 @@ export function tombstone(manifest: Manifest, seq: number, eventLast: number, ri
     segments: [],
     destroyed: true,
     eventLast,
+    usedIds,
     replicas: manifest.replicas && { ...manifest.replicas, clean: true },
   };
 }
@@ -226,13 +238,14 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
 /** Everything but the segments, up to where their list begins. Written out by hand: it is made for each flight. */
 function headText(manifest: Manifest): string {
   const { object, rid, owner, snapshot, format, epoch, seq } = manifest;
-  const { identity, pages, pageSize, destroyed, eventLast, replicas } = manifest;
+  const { identity, pages, pageSize, destroyed, eventLast, usedIds, replicas } = manifest;
+  const used = usedIds === undefined ? "" : `"usedIds":${JSON.stringify([usedIds.throughMs, ...usedIds.ids])},`;
   const shared = replicas === undefined ? "" : replicasText(replicas);
   const base = snapshot === undefined ? "" : `"snapshot":[${snapshotText(snapshot)}],`;
   return (
     `{"format":${format},"object":${JSON.stringify(object)},"rid":${JSON.stringify(rid)},"epoch":${epoch},` +
     `"owner":${JSON.stringify(owner)},"seq":${seq},"identity":"${identity}","pages":${pages},"pageSize":${pageSize},` +
-    `"destroyed":${destroyed},"eventLast":${eventLast},${shared}${base}"segments":[`
+    `"destroyed":${destroyed},"eventLast":${eventLast},${used}${shared}${base}"segments":[`
   );
 }
 
@@ -384,6 +397,10 @@ export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
     if (set.length !== quorum.copies || quorum.acksToLand > quorum.copies) refuse("its set and its quorum do not fit");
     return { tailEpoch: whole(document.tailEpoch, "tailEpoch"), set, quorum, clean: document.clean === true };
   };
+  const usedIdsOf = (value: unknown): UsedIds => {
+    const [throughMs, ...ids] = Array.isArray(value) ? value : refuse("its used ids have the wrong form");
+    return { throughMs: whole(throughMs, "usedIds"), ids: ids.map((id) => text(id, "a used id")) };
+  };
   const manifest: Manifest = {
     format: MANIFEST_FORMAT,
     object,
@@ -398,6 +415,8 @@ export function decodeManifest(object: string, bytes: Uint8Array): Manifest {
     segments: Array.isArray(document.segments) ? document.segments.map(segmentOf) : refuse("segments are missing"),
     destroyed: document.destroyed === true,
     eventLast: whole(document.eventLast ?? 0, "eventLast"),
+    // Older versions do not write it, and drop it from what they claim: to them a new life knows of no ids.
+    usedIds: document.usedIds === undefined ? undefined : usedIdsOf(document.usedIds),
     replicas: document.tailEpoch === undefined ? undefined : replicasOf(),
   };
   checkContiguous(manifest);

@@ -15,7 +15,7 @@ import { ChangesSince } from "./changes-since.js";
 import type { Claim } from "./claims.js";
 import { type CompactionSettings, compactionOf, mergeIsFull } from "./compaction.js";
 import { hasContent, type Position } from "./manifest.js";
-import type { ObjectLoad, RecordLoad, SegmentLoad, SnapshotLoad } from "./object-load.js";
+import type { ObjectEnd, ObjectLoad, RecordLoad, SegmentLoad, SnapshotLoad } from "./object-load.js";
 import type { Cargo, Taken } from "./shipper.js";
 import { encodeBundle } from "./wal/bundle.js";
 import { PageLedger } from "./wal/page-identity.js";
@@ -77,7 +77,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
   #forBucket: SegmentLoad[] = [];
   /** Whether any load has a base to continue. */
   #hasBase: boolean;
-  #end: { readonly toSeq: number; readonly eventLast: number } | undefined;
+  #end: ObjectEnd | undefined;
   /** A snapshot that must be taken once no transaction is open. */
   #snapshotOwed = false;
   /** Of what was taken last the content is not known until a streamed snapshot has been read. */
@@ -155,9 +155,9 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#cutMs = Math.max(this.#cutMs, Math.floor(this.#parts.world.clock.wallMs()));
   }
 
-  /** The object ends at `toSeq`: the next load is its tombstone. */
-  endAt(toSeq: number, eventLast: number): void {
-    this.#end = { toSeq, eventLast };
+  /** The object ends: the next load is its tombstone. */
+  endAt(end: ObjectEnd): void {
+    this.#end = end;
   }
 
   /** WAL that has not been checkpointed, bytes: what piles up while nothing lands. */

@@ -1,4 +1,5 @@
 /** What an object's flight carries: a segment, a snapshot (whole or streamed), or its tombstone. */
+import type { UsedIds } from "../store/call-ids.js";
 import type { Position, SegmentEntry } from "./manifest.js";
 import type { Load } from "./shipper.js";
 
@@ -30,15 +31,22 @@ export interface SnapshotLoad extends CutLoad {
   readonly release: () => void;
 }
 
-export interface TombstoneLoad extends CutLoad {
-  readonly carried: "tombstone";
+/** What stays of an object that ended at `toSeq`. */
+export interface ObjectEnd {
+  readonly toSeq: number;
   /** Number of the object's last event. */
   readonly eventLast: number;
+  /** Of calls in this life and those before it; undefined where none had an id. */
+  readonly usedIds: UsedIds | undefined;
 }
 
 /** Nothing of the content: the record alone changes, to name another set of journals. */
 export interface RecordLoad extends CutLoad {
   readonly carried: "record";
+}
+
+export interface TombstoneLoad extends CutLoad, ObjectEnd {
+  readonly carried: "tombstone";
 }
 
 export type ObjectLoad = SegmentLoad | SnapshotLoad | TombstoneLoad | RecordLoad;

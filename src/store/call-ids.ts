@@ -18,6 +18,10 @@
  * memory is in none of them, and one that is not found in memory was never recorded, or its record is deleted. An id that may
  * be in an earlier row is looked for there once: the rows that can hold it come into memory. An id without a time may be in any.
  *
+ * **Lives.** When an object ends, its records go with it. So that a repeat does not run in the next life, that one is told the last
+ * ids, and of those before the newest time, as if their records had been deleted. Why not of all the newest time: what one request
+ * asks of an object before and after it ended carries one time, and the clocks of different makers are not one.
+ *
  * **Clocks.** Ids carry the clocks of their makers. One from far ahead would, once deleted, make every id before it expired: a
  * deleted id counts only if it was at most CALL_ID_AHEAD_MS ahead of the node's clock, else it is like one without time.
  */
@@ -84,6 +88,25 @@ interface Known {
 
 type Found = Omit<CallRecord, "id">;
 
+/** Of the table, without the replies. */
+interface Row {
+  /** Number of its last record. */
+  readonly n: number;
+  readonly atMs: number;
+  readonly newestMs: number;
+  readonly heads: unknown;
+}
+
+/** Of the lives before this one: calls under these ids may have run. */
+export interface UsedIds {
+  /** So may those under any id of this time or before. */
+  readonly throughMs: number;
+  readonly ids: readonly string[];
+}
+
+/** Of so many ids the next life is told one by one. */
+const USED_IDS_MAX = 32;
+
 export class CallIds {
   readonly #database: ObjectDatabase;
   readonly #tables: KernelTables;
@@ -126,9 +149,9 @@ export class CallIds {
     if (callId.timeMs > this.#know().newestMs) return UNKNOWN;
     const found = this.#find(callId);
     if (found === undefined) {
-      const throughMs = this.#meta.get("call_pruned_ms") ?? 0;
-      const isExpired = callId.timeMs > 0 && callId.timeMs <= throughMs;
-      return isExpired ? { kind: "expired", throughMs } : UNKNOWN;
+      const { throughMs, ids } = this.used;
+      const isExpired = (callId.timeMs > 0 && callId.timeMs <= throughMs) || ids.includes(id);
+      return isExpired ? { kind: "expired", throughMs: Math.max(throughMs, callId.timeMs) } : UNKNOWN;
     }
     if (found.method !== method || !isMatch(found.args, args, principal)) return { kind: "conflict" };
     return { kind: "hit", reply: found.reply.length === 0 ? null : decodeValue(found.reply), seq: found.seq };
@@ -184,7 +207,62 @@ export class CallIds {
       if (this.#tables.has(table)) this.#tables.drop(table);
     }
     if (this.#meta.get("call_pruned_ms") !== undefined) this.#meta.set("call_pruned_ms", 0);
+    if (this.used.ids.length > 0) this.#meta.set("call_ids_used", []);
     this.#known = undefined;
+  }
+
+  /** Ids without a record here under which calls may have run; when the object has ended: all, for its next life. */
+  get used(): UsedIds {
+    return { throughMs: this.#meta.get("call_pruned_ms") ?? 0, ids: this.#meta.get("call_ids_used") ?? [] };
+  }
+
+  /** In the transaction that ends the object, before {@link write}; nothing is looked up any more. */
+  noteEnd(nowMs: number): void {
+    this.#noteUsed(this.#usedByNow(nowMs));
+  }
+
+  /** In the first transaction of a life. */
+  startAfter(used: UsedIds): void {
+    this.#noteUsed(used);
+    this.#known = undefined;
+  }
+
+  #noteUsed({ throughMs, ids }: UsedIds): void {
+    this.#hasWritten = true;
+    if (throughMs > 0) this.#meta.set("call_pruned_ms", throughMs);
+    if (ids.length > 0 || this.used.ids.length > 0) this.#meta.set("call_ids_used", [...ids]);
+  }
+
+  /** The last ids one by one, of the others the newest time. */
+  #usedByNow(nowMs: number): UsedIds {
+    const { throughMs, ids } = this.used;
+    const { written, atMs } = this.#know();
+    const last: { readonly text: string; readonly timeMs: number }[] = this.#waiting.map(({ id }) => id).reverse();
+    let row = this.#rowThrough(written);
+    for (; row !== undefined && last.length < USED_IDS_MAX; row = this.#rowThrough(row.n - 1)) {
+      for (const { id, timeMs } of readHeads(row.heads).reverse()) last.push({ text: id, timeMs });
+    }
+    for (const id of ids) last.push(this.#read(id));
+    const trustedMs = Math.max(atMs, nowMs) + CALL_ID_AHEAD_MS;
+    const others = last.splice(USED_IDS_MAX).filter(({ timeMs }) => timeMs <= trustedMs);
+    const unreadMs = row === undefined ? 0 : this.#newestOf(row);
+    const newestMs = others.reduce((newest, { timeMs }) => Math.max(newest, timeMs), Math.max(throughMs, unreadMs));
+    const told = last.filter(({ timeMs }) => timeMs === 0 || timeMs > newestMs).map(({ text }) => text);
+    return { throughMs: newestMs, ids: told };
+  }
+
+  /** The last row of the records up to this one. */
+  #rowThrough(number: number): Row | undefined {
+    if (!this.#tables.has("_mp_reply")) return undefined;
+    const row = this.#database
+      .kernel("SELECT n, at_ms, newest_ms, heads FROM _mp_reply WHERE n <= ? ORDER BY n DESC LIMIT 1")
+      .get(number);
+    return row && { n: Number(row[0]), atMs: Number(row[1]), newestMs: Number(row[2]), heads: row[3] };
+  }
+
+  /** The newest time in an id of a row and those before it, as far as it is to be trusted. */
+  #newestOf({ n, atMs, newestMs }: Omit<Row, "heads">): number {
+    return newestMs <= atMs + CALL_ID_AHEAD_MS ? newestMs : this.#newestTrusted(n);
   }
 
   /** Deletes what is beyond the bounds, a limited number a time; in a transaction. */
@@ -193,9 +271,7 @@ export class CallIds {
     if (prunable === undefined) return;
     this.#hasWritten = true;
     const { through, atMs, newestMs } = prunable;
-    // The newest id through a row is that of all deleted ones, unless it is not to be trusted.
-    const isTrusted = newestMs <= atMs + CALL_ID_AHEAD_MS;
-    const deletedMs = isTrusted ? newestMs : this.#newestTrusted(through);
+    const deletedMs = this.#newestOf({ n: through, atMs, newestMs });
     this.#meta.set("call_pruned_ms", Math.max(deletedMs, this.#meta.get("call_pruned_ms") ?? 0));
     this.#database.kernel("DELETE FROM _mp_reply WHERE n <= ?").run(through);
     this.#know().index.forgetThrough(through);
@@ -295,7 +371,8 @@ export class CallIds {
       ? this.#database.kernel("SELECT n, at_ms, newest_ms FROM _mp_reply ORDER BY n DESC LIMIT 1").get()
       : undefined;
     const [last, atMs, rowMs] = (row ?? [0, 0, 0]).map(Number) as [number, number, number];
-    const newestMs = Math.max(rowMs, this.#meta.get("call_pruned_ms") ?? 0);
+    const { throughMs, ids } = this.used;
+    const newestMs = ids.reduce((newest, id) => Math.max(newest, this.#read(id).timeMs), Math.max(rowMs, throughMs));
     const index = new RecordIndex();
     const known = { index, last, written: last, atMs, newestMs, unloadedThrough: last, unloadedMs: newestMs };
     this.#known = known;

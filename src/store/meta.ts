@@ -22,6 +22,8 @@ interface Facts {
   row_marked: number;
   /** The latest time in the id (UUIDv7) of a call whose record was deleted, milliseconds. */
   call_pruned_ms: number;
+  /** The last ids of calls of earlier lives. */
+  call_ids_used: string[];
 }
 
 export type FactName = keyof Facts;

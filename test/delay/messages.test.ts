@@ -55,6 +55,25 @@ it("what a method had others do before it failed is not done again by the next t
   expect(await virtual.call("Relay/c", "counted")).toBe(1);
 });
 
+it("a message whose id its receiver may have forgotten is delivered under another", async () => {
+  const virtual = await start();
+  const ahead = (virtual.world.clock.wallMs() + 20_000)
+    .toString(16)
+    .padStart(12, "0")
+    .replace(/^(.{8})/, "$1-");
+  // More than the next life is told of one by one.
+  const calls = Array.from({ length: 50 }, (_, n) =>
+    virtual.start("Post/b", n < 49 ? "count" : "farewell", n < 49 ? [] : ["c", []], {
+      callId: `${ahead}-7000-8000-0000000000${n + 10}`,
+    }),
+  );
+  await virtual.time.until(Promise.all(calls));
+  await virtual.time.advance(1_000);
+  await virtual.call("Post/a", "mail", "b", ["hello"]);
+  await virtual.time.advance(120_000);
+  expect(await got(virtual, "b")).toEqual(["hello from default/Post/a"]);
+});
+
 it("a delayed message arrives at its time", async () => {
   const virtual = await start();
   await virtual.call("Post/a", "mail_later", "b", "later", "1h");

@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { MoonportError } from "../../src/errors.js";
 import type { CallReply } from "../../src/node-api.js";
 import { ObjectDatabase } from "../../src/store/object-database.js";
+import { uuidv7 } from "../../src/world/world.js";
 import { afterMicrotasks, inTurn } from "../support/turns.js";
 import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 import { verified, wellWith } from "../verify/support.js";
@@ -615,6 +616,39 @@ describe("the end of an object", () => {
     expect(await node.time.until(node.start("Note/a", "add", ["new"]))).toEqual({ value: "new", seq: 3 });
     expect(await node.call("Note/a", "all")).toEqual(["new"]);
     expect(await node.time.until(node.node.inspect(object))).toMatchObject({ epoch: 2, events: { count: 1, last: 2 } });
+  });
+
+  it.each(["a time", "none"])("is not done again by a repeat of its call, whose id carries %s", async (what) => {
+    const node = await start();
+    const call = (method: string, callId: string) =>
+      codeOf(node.time.until(node.start("Note/a", method, [], { callId })));
+    await node.call("Note/a", "add", "old");
+    const callId = what === "none" ? "once" : uuidv7(node.world);
+    expect(await call("bye", callId)).toBe("no error");
+    for (const life of [1, 2]) {
+      expect(await call("bye", callId), `asked again in life ${life}`).toBe("id_expired");
+      node.crash();
+      await node.open();
+      expect(await call("bye", callId), `asked again after a restart in life ${life}`).toBe("id_expired");
+      expect(await call("add", uuidv7(node.world))).toBe("no error");
+      expect(await call("bye", callId), `asked again of a new life`).toBe("id_expired");
+      expect(await call("bye", uuidv7(node.world))).toBe("no error");
+    }
+  });
+
+  it("has no call that was made at the same time refused, unless it had run", async () => {
+    const node = await start();
+    const made = Array.from({ length: 4 }, () => uuidv7(node.world));
+    const calls = ["add", "bye", "add"].map((method, n) =>
+      node.start("Note/a", method, [n], { callId: made[n] as string }),
+    );
+    const values = (await node.time.until(Promise.all(calls))).map(({ value }) => value);
+    expect(values).toEqual([0, "gone", 2]);
+    for (const n of [0, 1]) {
+      const again = node.start("Note/a", n === 0 ? "add" : "bye", [n], { callId: made[n] as string });
+      expect(await codeOf(node.time.until(again))).toBe("id_expired");
+    }
+    expect(await node.call("Note/a", "all")).toEqual(["2"]);
   });
 
   it("lets calls that wait behind it begin the next life", async () => {

@@ -38,9 +38,20 @@ describe("a manifest", () => {
       claimed(busy(), "s2", "r20"),
       tombstone(busy(), 12, 7, "r21"),
       claimed(tombstone(busy(), 12, 7, "r21"), "s3", "r22"),
+      claimed(tombstone(busy(), 12, 7, "r21", { throughMs: 41, ids: [] }), "s3", "r22"),
+      tombstone(busy(), 12, 7, "r21", { throughMs: 0, ids: ["once", 'a "quoted" one'] }),
     ]) {
       expect(decodeManifest("a/B/ü", encodeManifest(manifest))).toEqual(manifest);
     }
+  });
+
+  it("says of earlier lives which ids were used, until there is content that says so", () => {
+    const ended = claimed(tombstone(busy(), 12, 7, "r21", { throughMs: 41, ids: ["once"] }), "s3", "r22");
+    expect(ended.usedIds).toEqual({ throughMs: 41, ids: ["once"] });
+    const entry = { epoch: 2, fromSeq: 13, toSeq: 13, bytes: 9 };
+    expect(withSegment(ended, entry, position(13), "r23").usedIds).toBeUndefined();
+    expect(withSnapshot(ended, { epoch: 2, seq: 13, bytes: 9 }, position(13), "r23").usedIds).toBeUndefined();
+    expect(tombstone(busy(), 12, 7, "r21").usedIds).toBeUndefined();
   });
 
   it("grows into different histories from one, none of which touches another", () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { argumentsToMatch } from "../../src/store/call-arguments.js";
-import { CALL_ID_AHEAD_MS, type CallLookup } from "../../src/store/call-ids.js";
+import { CALL_ID_AHEAD_MS, type CallLookup, type UsedIds } from "../../src/store/call-ids.js";
 import type { PlainValue } from "../../src/values.js";
 import { errorOf, ObjectFile } from "./object-file.js";
 
@@ -266,6 +266,76 @@ describe("records are their caller's", () => {
         expect(file.tables.callIds.lookup("order-1", "bid", again, asks).kind).toBe(isSame ? "hit" : "conflict");
       }),
     );
+  });
+});
+
+describe("what a later life has to know of the ids that were used", () => {
+  /** The ids as they stand at the end of a life. @param waiting recorded in the transaction that ends it */
+  function usedIn(file: ObjectFile, nowMs: number, ...waiting: readonly Call[]): UsedIds {
+    file.database.begin();
+    add(file, waiting);
+    file.tables.callIds.noteEnd(nowMs);
+    file.tables.callIds.write(nowMs);
+    file.database.commit();
+    const { used } = file.tables.callIds;
+    file.reopen();
+    expect(file.tables.callIds.used).toEqual(used);
+    return used;
+  }
+
+  /** The next life. */
+  function nextLife(used: UsedIds): ObjectFile {
+    const file = new ObjectFile();
+    file.call(() => file.tables.callIds.startAfter(used));
+    return file;
+  }
+
+  const kindsIn = (file: ObjectFile, ...ids: readonly string[]) =>
+    file.call(() => ids.map((id) => lookup(file, id).kind));
+
+  test("is the last of them, whatever time they carry", () => {
+    const file = new ObjectFile();
+    record(file, 5_000, { id: idAt(5_000, 1) }, { id: idAt(6_000, 2) });
+    record(file, 5_000, { id: "once" }, { id: idAt(1_000_000) });
+    const used = usedIn(file, 5_001, { id: idAt(5_000, 3) });
+    expect(used.throughMs).toBe(0);
+    // A life in between, of which nothing is left but this.
+    for (const next of [nextLife(used), nextLife(usedIn(nextLife(used), 6_000))]) {
+      const ids = [idAt(5_000, 1), idAt(6_000, 2), "once", idAt(1_000_000), idAt(5_000, 3)];
+      expect(kindsIn(next, ...ids)).toEqual(ids.map(() => "expired"));
+      expect(kindsIn(next, idAt(4_000), idAt(5_000, 4), idAt(7_000), "twice")).not.toContain("expired");
+    }
+  });
+
+  test("is of those before the newest time", () => {
+    const file = new ObjectFile();
+    record(file, 5_000, { id: idAt(4_000) }, { id: idAt(5_000_000) }, { id: "once" });
+    for (let n = 0; n < 10; n++) {
+      record(file, 6_000 + n, ...Array.from({ length: 10 }, (_, tail) => ({ id: idAt(6_000 + n, tail) })));
+    }
+    const waiting = Array.from({ length: 5 }, (_, tail) => ({ id: idAt(6_009, 10 + tail) }));
+    const used = usedIn(file, 6_010, ...waiting);
+    expect(used.throughMs).toBe(6_007);
+    const next = nextLife(used);
+    const refused = [idAt(4_000), idAt(6_000, 3), idAt(6_007), idAt(6_008, 1), idAt(6_009, 14)];
+    expect(kindsIn(next, ...refused)).toEqual(refused.map(() => "expired"));
+    expect(kindsIn(next, idAt(6_008, 20), idAt(6_009, 15), "once")).not.toContain("expired");
+    expect(usedIn(next, 6_011, ...Array.from({ length: 40 }, (_, n) => ({ id: `text ${n}` }))).throughMs).toBe(6_009);
+  });
+
+  test("is the time of those that were forgotten", () => {
+    const file = new ObjectFile({ CALL_ID_RETENTION_MS: 1_000 });
+    record(file, 5_000, { id: idAt(5_000, 1) });
+    record(file, 9_000, { id: idAt(5_000, 2) }, { id: idAt(9_000) });
+    file.call(() => file.tables.callIds.prune(9_000));
+    expect(usedIn(file, 9_000)).toEqual({ throughMs: 5_000, ids: [idAt(9_000)] });
+    expect(usedIn(new ObjectFile(), 9_000)).toEqual({ throughMs: 0, ids: [] });
+  });
+
+  test("is forgotten with all of them", () => {
+    const next = nextLife({ throughMs: 5_000, ids: ["once"] });
+    next.call(() => next.tables.callIds.forgetAll());
+    expect(kindsIn(next, idAt(4_000), "once")).toEqual(["unknown", "unknown"]);
   });
 });
 
