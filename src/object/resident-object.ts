@@ -208,7 +208,7 @@ export class ResidentObject implements FileHolder {
 
   /** Whether nothing would be lost if this object were forgotten now; closes its file on the way. */
   tryLeave(): boolean {
-    if (this.#isPumping || this.#mailbox.size > 0) return false;
+    if (this.#isPumping || this.#mailbox.size > 0 || this.#waitingReads.length > 0) return false;
     if (this.#state.kind !== "closed" && !this.tryCloseFile()) return false;
     this.#mailbox.close();
     return true;
@@ -424,6 +424,8 @@ export class ResidentObject implements FileHolder {
     this.#burst = burst;
     const result = await run();
     this.#burst = undefined;
+    // One that was broken while it waited for a read has not asked again.
+    this.#writerWaits = false;
     this.#touch();
     try {
       this.#settleBurst(open, lua, result);

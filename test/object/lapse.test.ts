@@ -16,6 +16,8 @@ const classes = {
     function Box:fail() error("no") end
     function Box:ask(a) return Box("other"):put(a) end
     function Box:ask_and_spin(a) Box("other"):put(a) for i = 1, 1e7 do local x = i end end
+    function Box:spin() for i = 1, 2e4 do local x = i end end
+    function Box.read:slowly() for i = 1, 2e4 do local x = i end return "read" end
     function Box.read:all()
       local found = {}
       for _, row in ipairs(state.sql.all("SELECT a FROM t ORDER BY id")) do table.insert(found, row.a) end
@@ -263,5 +265,29 @@ it("a call whose question has not left when its session lapses has done nothing,
   const codes = await virtual.time.until(Promise.all(calls.map((call) => call.catch(({ code }) => code))));
   expect(codes).toEqual(["outcome_unknown", "object_restarting"]);
   expect(await virtual.call("Box/other", "all")).toEqual([1]);
+  await virtual.stop();
+});
+
+it("between the slices of a call that waits for a read to end: who reads later is not kept waiting for that call", async () => {
+  const lapsing = await Lapsing.start();
+  const { virtual } = lapsing;
+  await virtual.call("Box/a", "put", 1);
+  virtual.world.lookCostMs = 0.5;
+  const codes: unknown[] = [];
+  const note = (call: Promise<{ readonly value: unknown }>) =>
+    call.then(
+      ({ value }) => codes.push(value),
+      ({ code }) => codes.push(code),
+    );
+  const calls = [note(virtual.start("Box/a", "spin"))];
+  afterTurns(virtual, 3, () => calls.push(note(virtual.start("Box/a", "slowly"))));
+  afterTurns(virtual, 6, lapsing.lapse);
+  await virtual.time.advance(1_000);
+  await Promise.all(calls);
+  expect(codes).toEqual(["node_fenced", "node_fenced"]);
+  let found: unknown;
+  void virtual.node.inspect(virtual.identity("Box/a")).then((inspection) => (found = inspection));
+  await virtual.time.advance(1_000);
+  expect(found).toMatchObject({ object: "default/Box/a", seq: 1 });
   await virtual.stop();
 });
