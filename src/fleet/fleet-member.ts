@@ -23,7 +23,7 @@ import type { FleetHooks, FleetParts, JoinedFleet } from "../node-options.js";
 import type { ServedApp } from "../release/contract.js";
 import type { Settings } from "../settings/settings.js";
 import { ObjectKeys } from "../shipping/layout.js";
-import { decodeManifest } from "../shipping/manifest.js";
+import { decodeManifest, ownershipOf } from "../shipping/manifest.js";
 import { VERSION } from "../version.js";
 import { ColdOrphans } from "./cold-orphans.js";
 import { Handover } from "./handover.js";
@@ -119,8 +119,7 @@ export class FleetMember implements JoinedFleet {
       lost: () => member?.lookNow(),
     });
     const senders = new Senders(settings.JOURNAL_OBJECTS_MAX);
-    const heard = (object: string, session: string): void => senders.note(object, session);
-    serveJournal(links, journal, heard, tailBytesMax(settings));
+    serveJournal(links, journal, senders, tailBytesMax(settings));
     links.handle(LOOK, async () => member?.lookNow());
     handle?.(links);
     try {
@@ -219,6 +218,22 @@ export class FleetMember implements JoinedFleet {
   claimed(object: ObjectIdentity, reason: ClaimReason | undefined): void {
     if (reason !== undefined) this.counters.claimed[reason]++;
     this.#handover?.claimed(object);
+    if (reason === "handover") this.#tellJournals(object);
+  }
+
+  /**
+   * A claim that asked no journal: they take who sent their last entries for the owner, and would not look for what this node leaves
+   * when it dies. Where it is lost, the next entry says it.
+   */
+  #tellJournals(object: ObjectIdentity): void {
+    const manifest = this.#hooks?.claims.held(object)?.manifest;
+    if (manifest === undefined) return;
+    const { epoch, seq } = manifest;
+    for (const member of ownershipOf(manifest).set) {
+      this.journalOf(member)
+        .notice(object.id, { epoch, covered: seq })
+        .catch(() => {});
+    }
   }
 
   standing(session: string): Promise<SessionStanding> {
@@ -341,10 +356,15 @@ export class FleetMember implements JoinedFleet {
 
   readonly #ownJournal: JournalPort = {
     append: (object, message) => {
-      this.#senders.note(object, this.session);
+      this.#senders.entryFrom(object, this.session);
       return this.#journal.append(object, message);
     },
-    notice: (object, notice) => this.#journal.notice(object, notice),
+    notice: async (object, notice) => {
+      const isTaken = this.#senders.wordFrom(object, this.session);
+      const answer = await this.#journal.notice(object, notice);
+      if (answer?.kind === "noted") isTaken();
+      return answer;
+    },
     promise: (object, request) => this.#journal.promise(object, request),
     promiseMany: (asked) => this.#journal.promiseMany(asked),
   };
@@ -383,7 +403,7 @@ export class FleetMember implements JoinedFleet {
   }
 
   #newUpkeep(hooks: FleetHooks): Upkeep {
-    const { world, settings, bucket } = this.#parts;
+    const { world, settings } = this.#parts;
     const cold = new ColdOrphans({
       world,
       settings,
@@ -398,8 +418,7 @@ export class FleetMember implements JoinedFleet {
       settings,
       isValid: () => this.isValid() && !this.isLeavingToOthers,
       renewSets: (recordsMax) => hooks.renewSets(recordsMax),
-      // With the embedded bucket they are claimed at once.
-      ...(!bucket.atomic && { cold }),
+      cold,
     });
   }
 

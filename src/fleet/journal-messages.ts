@@ -12,6 +12,7 @@ import {
   type PromisingJournal,
   partFor,
 } from "./promise-batches.js";
+import type { Senders } from "./senders.js";
 import { fromWire, toWire, type WiredPromise } from "./wired-promise.js";
 
 const APPEND = "journal.append";
@@ -68,25 +69,28 @@ export function remoteJournal(
 }
 
 /**
- * @param heard told whose entry is about to be kept
+ * @param senders told whose entries come, and whose word of coverage is taken: of a session that was overtaken it is not
  * @param answerBytesMax of tails in one answer, but for one that is larger by itself
  */
 export function serveJournal(
   peers: Peers,
   journal: JournalPort & PromisingJournal,
-  heard: (object: string, session: string) => void,
+  senders: Senders,
   answerBytesMax: number,
 ): void {
   peers.handle(APPEND, (body, from) => {
     const [object, epoch, covered, afterSeq, toSeq, payload] = body as AppendBody;
     const message: EntryMessage<Payload> = { epoch, covered, afterSeq, toSeq, payload };
-    heard(object, from.session);
+    senders.entryFrom(object, from.session);
     return journal.append(object, message);
   });
-  peers.handle(NOTICE, (body) => {
+  peers.handle(NOTICE, async (body, from) => {
     const [object, epoch, covered] = body as [string, number, number];
     const notice: CoverageNotice = { epoch, covered };
-    return journal.notice(object, notice);
+    const isTaken = senders.wordFrom(object, from.session);
+    const answer = await journal.notice(object, notice);
+    if (answer?.kind === "noted") isTaken();
+    return answer;
   });
   peers.handle(PROMISE, async (body) => {
     const [object, epoch, name, afterSeq = 0, tailBytesMax] = body as PromiseBody;

@@ -1,6 +1,7 @@
 /**
- * Which session sent the last entry that this node's journal keeps of an object: whose death makes the tail an orphan. Of
- * objects unheard of for long, and from before the node began, it is not known; whoever asks then looks into the bucket.
+ * Which session was the last to show this node's journal that an object is its own, by an entry or by word of coverage: whose death
+ * makes what is kept of it an orphan. Of objects unheard of for long, and from before the node began, it is not known; whoever asks
+ * then looks into the bucket.
  */
 import { RecentMap } from "../recent-map.js";
 
@@ -18,12 +19,27 @@ export class Senders {
     return this.#entries;
   }
 
-  note(object: string, session: string): void {
+  entryFrom(object: string, session: string): void {
     this.#entries++;
-    if (this.#sessions.peek(object) !== session) this.#sessions.set(object, session);
+    this.#note(object, session);
+  }
+
+  /**
+   * While it is asked whether the journal takes a session's word of coverage.
+   * @returns to be told when it has; what was heard of the object meanwhile is newer
+   */
+  wordFrom(object: string, session: string): () => void {
+    const before = this.sessionOf(object);
+    return () => {
+      if (this.sessionOf(object) === before) this.#note(object, session);
+    };
   }
 
   sessionOf(object: string): string | undefined {
     return this.#sessions.peek(object);
+  }
+
+  #note(object: string, session: string): void {
+    if (this.sessionOf(object) !== session) this.#sessions.set(object, session);
   }
 }

@@ -32,7 +32,7 @@ export interface TakeoverParts {
   readonly isBucketEmbedded: boolean;
   readonly claims: Claims;
   readonly journal: JournalPort & { tails(): readonly HeldTail[]; covered(): readonly string[] };
-  /** Session that sent the last entry; undefined where that was before this node began. */
+  /** Session that the journal last heard of as the object's; undefined where that was before this node began. */
   readonly sentBy: (object: string) => string | undefined;
   readonly isLive: (session: string) => boolean;
   /** Place of this node among the living in the order of the partition; 0 is its home. */

@@ -18,8 +18,7 @@ export interface UpkeepParts {
   readonly isValid: () => boolean;
   /** So many at most. @returns how many */
   readonly renewSets: (recordsMax: number) => Promise<number>;
-  /** Absent where whatever the dead have left is claimed at once. */
-  readonly cold?: Pick<ColdOrphans, "membersChanged" | "look" | "stop">;
+  readonly cold: Pick<ColdOrphans, "membersChanged" | "look" | "stop">;
 }
 
 export class Upkeep {
@@ -37,13 +36,13 @@ export class Upkeep {
   }
 
   membersChanged(): void {
-    this.#parts.cold?.membersChanged();
+    this.#parts.cold.membersChanged();
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#timer?.cancel();
-    this.#parts.cold?.stop();
+    this.#parts.cold.stop();
     await this.#looking.ended();
   }
 
@@ -57,7 +56,7 @@ export class Upkeep {
     const { world, settings, isValid, renewSets, cold } = this.#parts;
     try {
       const left = isValid() ? settings.UPKEEP_MAX - (await renewSets(settings.UPKEEP_MAX)) : 0;
-      if (left > 0 && !this.#isStopped && isValid()) await cold?.look(left);
+      if (left > 0 && !this.#isStopped && isValid()) await cold.look(left);
     } catch (thrown) {
       world.log.error({ error: asMoonportError(thrown) }, "a look at this node's records has failed");
     }

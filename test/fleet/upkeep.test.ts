@@ -5,7 +5,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { identityOf, type ObjectIdentity } from "../../src/identity.js";
+import { identityOf, type ObjectIdentity, partitionOf } from "../../src/identity.js";
 import { databasePath, ObjectKeys } from "../../src/shipping/layout.js";
 import { decodeManifest, ownershipOf } from "../../src/shipping/manifest.js";
 import { appIn } from "../../src/simulation/app-in.js";
@@ -201,6 +201,48 @@ describe("cold objects of a node that is gone for good", () => {
     await fleet.time.until(fleet.node("b").node.stop());
     await fleet.time.advance(30_000);
     expect(await contents(fleet, "c")).toEqual(new Set(["[1]"]));
+  });
+
+  it("are others' again when whoever claimed them is gone for good as well, and has written nothing", async () => {
+    const fleet = await fleetOf(["a", "b", "c", "d"], { settings: { UPKEEP_MS: 10_000 } });
+    await appendToAll(fleet, "c", 1);
+    await fleet.time.advance(10_000);
+    for (const name of ["a", "b"]) {
+      fleet.node(name).crash();
+      await fleet.time.advance(2 * 60_000);
+      expect(MANY.filter((object) => setOf(fleet, object).includes(name))).toEqual([]);
+    }
+    expect(await contents(fleet, "c")).toEqual(new Set(["[1]"]));
+  });
+
+  it("are others' though it was given them in good order, and has only read them", async () => {
+    const fleet = await fleetOf(["a", "b", "c"], { settings: { UPKEEP_MS: 10_000 } });
+    await appendToAll(fleet, "c", 1);
+    await fleet.start("d");
+    await fleet.time.advance(20_000);
+    const given = MANY.filter((object) => fleet.node("a").node.fleet.homeOf(partitionOf(object.id)) === "d");
+    expect(given.length).toBeGreaterThan(0);
+    for (const object of given) await fleet.time.until(call(fleet, "d", object, "all"));
+    await fleet.time.advance(2 * 60_000);
+    fleet.node("d").crash();
+    await fleet.time.advance(2 * 60_000);
+    expect(given.filter((object) => setOf(fleet, object).includes("d"))).toEqual([]);
+  });
+
+  it("are others' where the bucket is embedded and all of those have started anew since they heard of them", async () => {
+    const fleet = await fleetOf(["a", "b", "c", "d"], { atomicBucket: true, settings: { UPKEEP_MS: 10_000 } });
+    await appendToAll(fleet, "c", 1);
+    await fleet.time.advance(10_000);
+    const left = MANY.filter((object) => fleet.node("a").node.local.holds(object));
+    expect(left.length).toBeGreaterThan(0);
+    for (const name of ["b", "c", "d"]) {
+      fleet.node(name).crash();
+      await fleet.time.until(fleet.node(name).start());
+      await fleet.time.advance(5_000);
+    }
+    fleet.node("a").crash();
+    await fleet.time.advance(2 * 60_000);
+    expect(left.filter((object) => setOf(fleet, object).includes("a"))).toEqual([]);
   });
 
   it("wait for a call where a node is to look for none", async () => {
