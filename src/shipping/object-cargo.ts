@@ -3,8 +3,9 @@
  *
  * It owns the object's capture, the ledger of its pages and its checkpoints. Only it checkpoints, and only what it has
  * captured (S2). A segment continues exactly where the last load ended; where it cannot, a snapshot takes its place (S1).
- * What journals took before a snapshot or the object's end goes ahead of it: they may have released it, flight by flight, and
- * every state that was acknowledged stands in the object's history.
+ * What journals took before a snapshot that had to be taken, or the object's end, goes ahead of it: they may have released it,
+ * flight by flight, and each of those states stands in the object's history. A compaction takes in what the bucket lacks yet, and
+ * only the last state of that can be had (docs/history.md).
  */
 import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
