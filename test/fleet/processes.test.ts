@@ -1,10 +1,12 @@
 /** Fleets of real processes: three nodes on one file, and three on a real S3 server, of which one is killed under writes. */
+import fs from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { type CliOptions, cli, cliJson, RunningCli } from "../cli/cli.js";
 import { ledgerApp } from "../drill/ledger-app.js";
 import { certificateFiles } from "../support/certificates.js";
 import { describeOnRealS3 } from "../support/real-s3.js";
+import { smallDisk } from "../support/small-disk.js";
 import { HURRIED, killOwnerUnderWrites, type NodeProcess } from "./ledger-fleet.js";
 
 const NAMES = ["n1", "n2", "n3"];
@@ -22,6 +24,17 @@ async function standings(options: CliOptions, ...words: string[]): Promise<(read
     nodes: { node: string; standing: string }[];
   };
   return nodes.map(({ node, standing }) => [node, standing]);
+}
+
+function fillUp(file: string): void {
+  const written = fs.openSync(file, "w");
+  try {
+    for (;;) fs.writeSync(written, new Uint8Array(4_096));
+  } catch (error) {
+    expect(error).toMatchObject({ code: "ENOSPC" });
+  } finally {
+    fs.closeSync(written);
+  }
 }
 
 describe("moonport dev --nodes 3", () => {
@@ -153,6 +166,31 @@ describe("moonport start", () => {
     expect((await cliJson(options, "call", "Ledger/a", "add", "1", "1", "5", "--data", "two")).code).toBe(0);
     second.signal("SIGTERM");
     expect(await second.exit).toBe(0);
+  });
+
+  it("ends with 7 when the disk of its journal fails", async (context) => {
+    const disk = smallDisk(context, 512);
+    const options = { cwd: ledgerApp() };
+    fs.mkdirSync(path.join(options.cwd, "data"));
+    fs.symlinkSync(disk.folder, path.join(options.cwd, "data", "journal"));
+    const fleet = ["--node", "n1", "--fleet-listen", "127.0.0.1:0", "--bucket", "sqlite:b?shared=1"];
+    const settings = ["--set", "JOURNAL_FILE_BYTES=65536", "--set", "JOURNAL_BYTES_MAX=1048576"];
+    const node = new RunningCli(
+      options,
+      ...["start", "--port", "0", "--json", "--data", "data", ...fleet, ...HURRIED, ...settings],
+    );
+    const { url } = await node.document("url");
+    fillUp(path.join(disk.folder, "filler"));
+    let ended = false;
+    void node.exit.then(() => {
+      ended = true;
+    });
+    for (let n = 1; !ended; n++) {
+      const call = { method: "POST", body: JSON.stringify([n, 1, 5]), headers: { "content-type": "application/json" } };
+      await fetch(`${url}/v1/default/Ledger/a/add`, call).catch(() => node.exit);
+    }
+    expect(await node.exit).toBe(7);
+    expect(node.stderr + node.lines.join("")).toContain("journal_broken");
   });
 
   it("serves with encrypted links where all its nodes have certificates", async () => {
