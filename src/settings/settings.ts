@@ -91,7 +91,12 @@ export const SETTINGS = {
     "WAL of one object that has not landed; beyond it new writing calls get storage_behind.",
   ),
   OBJECT_SHIP_CONCURRENCY: count(32, 1, 1_024, "Flights under way at once on a node."),
-  OBJECT_SHIP_RESERVED: count(8, 0, 1_024, "Of those, how many are kept for flights that a caller waits on."),
+  OBJECT_SHIP_RESERVED: count(
+    8,
+    0,
+    1_024,
+    "Of those, how many are kept for flights that somebody waits on: callers whom journals do not release, a snapshot's among them, or whoever drains the object.",
+  ),
   OBJECT_SHIP_BACKOFF_MS: wait(
     50,
     1,

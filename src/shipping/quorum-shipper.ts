@@ -31,7 +31,7 @@ import type { FlightHold, Landed, Load, Shipper, ShipperEvents } from "./shipper
 import type { Shipping, ShippingState } from "./shipping.js";
 
 type QuorumSettings = ReplicaStreamParts["settings"] &
-  Pick<Settings, "OBJECT_ACK_GATE_MS" | "FLIGHT_HEDGE_MS" | "COVER_MS" | "COVER_BYTES">;
+  Pick<Settings, "OBJECT_ACK_GATE_MS" | "OBJECT_UNSHIPPED_BYTES_MAX" | "FLIGHT_HEDGE_MS" | "COVER_MS" | "COVER_BYTES">;
 
 /** What became durable, by whichever way. */
 export interface Released extends Load {
@@ -88,6 +88,8 @@ export class QuorumShipper implements Shipping {
   #hedge: Timer | undefined;
   /** The bucket is not to hold back what it has to take. */
   #inHaste = false;
+  /** Through this seq the bucket is asked to release: journals cannot, or have not in time. */
+  #askedOfBucket = 0;
   #wantedSet: ReplicaSet | undefined;
   /** Named by a record that is on its way and has not won yet. */
   #sentSet: ReplicaSet | undefined;
@@ -143,6 +145,7 @@ export class QuorumShipper implements Shipping {
     if (this.#ended !== undefined) return waiter.fail(this.#ended);
     this.#gate.wait(this.#parts.committedSeq(), waiter);
     this.#bucket.tryAgain();
+    if (this.#isAwaited()) this.#bucket.hurry();
     this.#armHedge();
   }
 
@@ -191,7 +194,9 @@ export class QuorumShipper implements Shipping {
     this.#departure = undefined;
     if (this.#ended !== undefined) return;
     try {
-      if (this.#parts.cargo.takeSegment().kind === "snapshot_owed") this.#haste();
+      if (this.#parts.cargo.takeSegment().kind !== "snapshot_owed") return;
+      this.#askBucket();
+      this.#bucket.committed();
     } catch (error) {
       this.#break(error as Error);
     }
@@ -285,7 +290,20 @@ export class QuorumShipper implements Shipping {
     return {
       boundMs: COVER_MS,
       isFull: () => this.#inHaste || this.#book.acksToLand === 0 || this.#backlogBytes >= COVER_BYTES,
+      isAwaited: () => this.#isAwaited(),
     };
+  }
+
+  /** Whether callers wait for the bucket: to be released by it, or for room to write. */
+  #isAwaited(): boolean {
+    if (this.#backlogBytes >= this.#parts.settings.OBJECT_UNSHIPPED_BYTES_MAX) return true;
+    return this.#gate.size > 0 && (this.#book.acksToLand === 0 || this.#book.released < this.#askedOfBucket);
+  }
+
+  #askBucket(): void {
+    this.#askedOfBucket = this.#parts.committedSeq();
+    this.#inHaste = true;
+    this.#bucket.hurry();
   }
 
   #haste(): void {
@@ -355,10 +373,7 @@ export class QuorumShipper implements Shipping {
       this.#hedge = undefined;
       if (this.#ended !== undefined || this.durable) return;
       const oldestMs = this.#flights[0]?.committedMs ?? 0;
-      if (world.clock.monotonicMs() - oldestMs >= settings.FLIGHT_HEDGE_MS) {
-        this.#inHaste = true;
-        this.#bucket.hurry();
-      }
+      if (world.clock.monotonicMs() - oldestMs >= settings.FLIGHT_HEDGE_MS) this.#askBucket();
       this.#armHedge();
     });
   }

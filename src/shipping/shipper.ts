@@ -22,7 +22,7 @@ import { type Deferred, deferred } from "../world/deferred.js";
 import type { Timer, World } from "../world/world.js";
 import { Company } from "./company.js";
 import { GateQueue, type GateWaiter } from "./gate-queue.js";
-import type { Permit, PermitPool } from "./permits.js";
+import type { Lane, Permit, PermitPool } from "./permits.js";
 import { type RetrySettings, retryPauseMs } from "./retry-pause.js";
 import type { Shipping, ShippingState } from "./shipping.js";
 
@@ -113,6 +113,8 @@ export interface FlightHold {
   readonly boundMs: number;
   /** So much waits already that it leaves at once. */
   isFull(): boolean;
+  /** Whether somebody waits for it beyond those who have a ticket of this shipper. */
+  isAwaited?(): boolean;
 }
 
 export interface ShipperParts<L extends Load> {
@@ -206,9 +208,10 @@ export class Shipper<L extends Load> implements Shipping {
     else this.ticket(waiter);
   }
 
-  /** What is held back leaves now. */
+  /** What is held back leaves now; what waits for a permit goes first if anybody waits for it. */
   hurry(): void {
     if (this.#phase.kind === "held") this.#letGo(this.#phase.timer);
+    else if (this.#lane() === "waited") this.#permitAsked?.promote();
   }
 
   tryAgain(): void {
@@ -227,7 +230,7 @@ export class Shipper<L extends Load> implements Shipping {
     if (this.#phase.kind === "ended") return Promise.reject(this.#phase.cause);
     const drained = deferred();
     this.#drains.push(drained);
-    if (this.#phase.kind === "held") this.#letGo(this.#phase.timer);
+    this.hurry();
     this.#wake();
     return drained.promise;
   }
@@ -304,9 +307,14 @@ export class Shipper<L extends Load> implements Shipping {
     });
   }
 
+  #lane(): Lane {
+    const isAwaited = this.#gate.size > 0 || this.#drains.length > 0 || this.#parts.hold?.isAwaited?.() === true;
+    return isAwaited ? "waited" : "background";
+  }
+
   async #withPermit(): Promise<Permit | undefined> {
     if (this.#parts.permits === undefined) return undefined;
-    const permit = this.#parts.permits.request(this.#gate.size > 0 ? "waited" : "background");
+    const permit = this.#parts.permits.request(this.#lane());
     this.#permitAsked = permit;
     await permit.granted;
     this.#permitAsked = undefined;
