@@ -385,8 +385,9 @@ export class QuorumShipper implements Shipping {
   }
 }
 
+/** By both: whose journal counts says its identity, but a node that has it under another name is reached by that one alone. */
 function isSameMember(one: Member, other: Member): boolean {
-  return one.journal === other.journal;
+  return one.node === other.node && one.journal === other.journal;
 }
 
 function sameSet(one: ReplicaSet, other: ReplicaSet): boolean {
