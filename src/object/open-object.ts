@@ -374,7 +374,7 @@ export class OpenObject {
     return true;
   }
 
-  /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. */
+  /** Ends shipping and closes the file; what has not landed is given up, and its callers hear so. Idempotent. */
   close(cause: MoonportError): void {
     this.shipper.end(cause);
     this.answers.end();

@@ -260,6 +260,7 @@ export class ResidentObject implements FileHolder {
   abandon(cause: MoonportError): void {
     for (const work of this.#mailbox.takeAll()) work.reject(cause);
     this.#asking?.end(cause);
+    this.#burst?.breakWith(cause);
     this.#abandoned.abort();
     if (this.#state.kind === "open" || this.#state.kind === "ending") this.#closeNow(this.#state.open, cause);
     if (this.#state.kind === "replacing") this.#state.open?.close(cause);
@@ -445,10 +446,13 @@ export class ResidentObject implements FileHolder {
       } catch (error) {
         this.#doubt(open, result, asMoonportError(error));
       }
-    } else {
+    } else if (result.kind === "refused") {
       open.shipper.transactionEnded();
-      if (result.kind === "refused") throw result.error;
+      throw result.error;
+    } else {
+      // First, so that a cut which waits for the transaction's end asks nothing of the connection.
       this.#break(open, result.error);
+      open.shipper.transactionEnded();
       const isOver = this.#leaving !== undefined || this.#abandoned.signal.aborted;
       for (const work of result.again) {
         if (isOver) work.reject(this.#leaving ?? residencyEnded(this.object.id, result.error));
@@ -598,6 +602,8 @@ export class ResidentObject implements FileHolder {
 
   /** The file is in doubt: what it had committed before is still shipped from its WAL, then it is thrown away. */
   #break(open: OpenObject, error: MoonportError): void {
+    // It was lost to its last cut, or the node has gone away in the midst of a burst: nobody has anything of the file any more.
+    if (this.#state.kind === "closed") return;
     const { log, counters } = this.#context;
     counters.residenciesBroken++;
     log.warn({ object: this.object.id, code: error.code }, `residency broken: ${error.message}`);

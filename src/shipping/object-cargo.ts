@@ -121,6 +121,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     const taken = this.takeSegment();
     if (taken.kind === "snapshot_owed") {
       if (this.#forBucket.length > 0) return { kind: "load", load: this.#bundle(), isPart: true };
+      if (!this.#connectionUsable) throw lostWithConnection();
       if (this.#parts.database.inTransaction) return { kind: "after_transaction" };
       const load = this.#snapshot();
       return load instanceof Error ? { kind: "failed", error: load } : { kind: "load", load };
@@ -171,7 +172,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return this.#capture.walBytes() - this.#capture.capturedBytes();
   }
 
-  /** From now on only the WAL is read. */
+  /** From now on only the WAL is read: what only a snapshot could carry is lost. */
   distrustConnection(): void {
     this.#connectionUsable = false;
   }
@@ -185,10 +186,11 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return this.#checkpoint().kind;
   }
 
-  /** After the database is closed. */
+  /** After the database is closed. Idempotent. */
   close(): void {
     this.#capture.close();
     this.#fileHandle?.close();
+    this.#fileHandle = undefined;
     this.#parts.images.drop();
   }
 
@@ -445,4 +447,11 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     this.#capture.noteCheckpoint();
     return { kind: "settled" };
   }
+}
+
+function lostWithConnection(): MoonportError {
+  return MoonportError.of(
+    "storage_failed",
+    "only a snapshot could carry what is committed, and its connection is in doubt",
+  );
 }

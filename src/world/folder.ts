@@ -29,6 +29,7 @@ export interface FileHandle {
    * comes after it.
    */
   flush(): Promise<void>;
+  /** Idempotent; everything else fails from then on. */
   close(): void;
 }
 

@@ -114,13 +114,14 @@ export class RealFolder implements Folder {
   }
 }
 
+/** Closed, it touches no descriptor: the number may be another file's by then. */
 class RealFile implements FileHandle {
   readonly #path: string;
-  readonly #descriptor: number;
+  #openDescriptor: number | undefined;
 
   constructor(file: string, descriptor: number) {
     this.#path = file;
-    this.#descriptor = descriptor;
+    this.#openDescriptor = descriptor;
   }
 
   read(target: Uint8Array, offset: number, length: number, position: number): number {
@@ -153,7 +154,14 @@ class RealFile implements FileHandle {
   }
 
   close(): void {
-    fs.closeSync(this.#descriptor);
+    const descriptor = this.#openDescriptor;
+    this.#openDescriptor = undefined;
+    if (descriptor !== undefined) fs.closeSync(descriptor);
+  }
+
+  get #descriptor(): number {
+    if (this.#openDescriptor === undefined) throw new Error("it is closed");
+    return this.#openDescriptor;
   }
 
   #do<T>(operation: string, action: () => T): T {
