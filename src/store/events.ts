@@ -4,6 +4,8 @@
  * A number is never given twice, whatever was deleted: the last one is remembered beyond the row that carried it.
  *
  * Those of a transaction are written together, right before COMMIT: a statement of many rows costs a third of as many statements.
+ * So wait some; the events of a transaction beyond those are written one by one, in the time of the call that emits them. They
+ * follow all that wait, and are rolled back before any of those.
  */
 import type { Settings } from "../settings/settings.js";
 import type { PlainValue } from "../values.js";
@@ -33,6 +35,10 @@ const ROW = "(?, ?, ?, ?)";
 const INSERT_ONE = `INSERT INTO _mp_event VALUES ${ROW}`;
 const INSERT_MANY = `INSERT INTO _mp_event VALUES ${Array(ROWS_TOGETHER).fill(ROW).join(", ")}`;
 
+/** What waits for COMMIT: beyond either, events are written at once. */
+const WAITING_ROWS_MAX = 256;
+const WAITING_BYTES_MAX = 256 * 1024;
+
 /** An event of the open transaction, not written yet. */
 interface WaitingEvent {
   readonly row: readonly [number: number, name: string, data: Uint8Array, atMs: number];
@@ -47,6 +53,9 @@ export class Events {
   readonly #limits: EventLimits;
   #last: number | undefined;
   #waiting: WaitingEvent[] = [];
+  #waitingBytes = 0;
+  /** Of the event that was appended last, whatever became of it. */
+  #lastAtMs = 0;
 
   constructor(database: ObjectDatabase, tables: KernelTables, meta: Meta, limits: EventLimits) {
     this.#database = database;
@@ -67,15 +76,33 @@ export class Events {
   append(name: string, data: PlainValue, atMs: number): number {
     const bytes = encodeValue(data, this.#limits.VALUE_BYTES_MAX, `the data of event ${name}`);
     const number = this.last + 1;
-    this.#waiting.push({ row: [number, name, bytes, atMs], mark: this.#database.willWrite() });
+    const row = [number, name, bytes, atMs] as const;
+    if (this.#isFull) {
+      this.#tables.ensure("_mp_event");
+      this.#database.kernel(INSERT_ONE).run(...row);
+    } else {
+      this.#waiting.push({ row, mark: this.#database.willWrite() });
+      this.#waitingBytes += bytes.length;
+    }
     this.#last = number;
+    this.#lastAtMs = atMs;
     return number;
   }
 
   /** Number of the last event ever, 0 before the first. */
   get last(): number {
-    this.#last ??= this.#waiting.at(-1)?.row[0] ?? Math.max(this.#numberAt("max"), this.#meta.get("event_last") ?? 0);
+    this.#last ??= this.#lastWaiting() ?? Math.max(this.#numberAt("max"), this.#meta.get("event_last") ?? 0);
     return this.#last;
+  }
+
+  #lastWaiting(): number | undefined {
+    const last = this.#waiting.at(-1)?.row[0];
+    // Behind those that fill what may wait, others may be written.
+    return this.#isFull && last !== undefined ? Math.max(last, this.#numberAt("max")) : last;
+  }
+
+  get #isFull(): boolean {
+    return this.#waiting.length >= WAITING_ROWS_MAX || this.#waitingBytes >= WAITING_BYTES_MAX;
   }
 
   /** Deletes all there are; numbers go on after this one. In a transaction, before the first event. */
@@ -87,12 +114,13 @@ export class Events {
 
   /** Number of the oldest event still kept; `last + 1` when none is. */
   get first(): number {
-    return this.#numberAt("min") || (this.#waiting[0]?.row[0] ?? this.last + 1);
+    const written = this.#numberAt("min") || Number.POSITIVE_INFINITY;
+    return Math.min(written, this.#waiting[0]?.row[0] ?? this.last + 1);
   }
 
   /**
-   * Events with a number above `after`, in order, at most `limit`, and fewer where their data grows large; at least one. Those of
-   * the open transaction are not among them: nobody may be told of them yet (G1).
+   * Events with a number above `after`, in order, at most `limit`, and fewer where their data grows large; at least one. Not to
+   * be asked while a transaction has written: its own would be among them, and nobody may be told of them yet (G1).
    */
   read(after: number, limit: number): EventRow[] {
     if (!this.#tables.has("_mp_event")) return [];
@@ -109,9 +137,10 @@ export class Events {
 
   #write(): void {
     const waiting = this.#waiting;
-    const [first, last] = [waiting[0], waiting.at(-1)];
-    if (first === undefined || last === undefined) return;
-    this.#waiting = [];
+    const first = waiting[0];
+    if (first === undefined) return;
+    const { last } = this;
+    this.#dropWaiting();
     this.#tables.ensure("_mp_event");
     let from = 0;
     for (; from + ROWS_TOGETHER <= waiting.length; from += ROWS_TOGETHER) {
@@ -119,14 +148,22 @@ export class Events {
       this.#database.kernel(INSERT_MANY).run(...rows.flatMap(({ row }) => row));
     }
     for (const { row } of waiting.slice(from)) this.#database.kernel(INSERT_ONE).run(...row);
-    const [number, , , atMs] = last.row;
-    const due = Math.floor(number / PRUNE_EVERY) - Math.floor((first.row[0] - 1) / PRUNE_EVERY);
-    for (let times = 0; times < due && this.prune(atMs) > 0; times++);
+    const due = Math.floor(last / PRUNE_EVERY) - Math.floor((first.row[0] - 1) / PRUNE_EVERY);
+    for (let times = 0; times < due && this.prune(this.#lastAtMs) > 0; times++);
   }
 
   #dropRolledBack(): void {
-    if (!this.#database.inTransaction) this.#waiting = [];
-    while ((this.#waiting.at(-1)?.mark ?? 0) > this.#database.writeMark) this.#waiting.pop();
+    if (!this.#database.inTransaction) this.#dropWaiting();
+    for (let event = this.#waiting.at(-1); event !== undefined; event = this.#waiting.at(-1)) {
+      if (event.mark <= this.#database.writeMark) return;
+      this.#waiting.pop();
+      this.#waitingBytes -= event.row[2].length;
+    }
+  }
+
+  #dropWaiting(): void {
+    this.#waiting = [];
+    this.#waitingBytes = 0;
   }
 
   #rowsWithin(after: number, limit: number): number {

@@ -104,3 +104,41 @@ test("whatever is rolled back and opened again, events are numbered without gaps
     { numRuns: 100 },
   );
 });
+
+test.each([
+  ["rows", 400, 1],
+  ["bytes", 20, 50_000],
+])(
+  "a transaction writes events at once beyond a bound of waiting %s, and keeps them in their order",
+  (_, count, bytes) => {
+    const file = new ObjectFile();
+    const { database } = file;
+    const written = (): number => Number(database.kernel("SELECT count(*) FROM _mp_event").get()?.[0]);
+    const data = "x".repeat(bytes);
+    const append = (times: number): void => {
+      for (let n = 0; n < times; n++) file.tables.events.append("e", data, 0);
+    };
+    file.call(() => append(1));
+    database.begin();
+    append(count);
+    const waiting = count + 1 - written();
+    expect(waiting).toBeLessThan(count / 1.5);
+    // Rolled back are some that were written; below, all that were and some that waited.
+    database.savepoint();
+    append(10);
+    database.rollbackTo();
+    expect(file.tables.events.last).toBe(count + 1);
+    database.commit();
+    expect(file.tables.events.count).toBe(count + 1);
+    expect(written()).toBe(count + 1);
+    database.begin();
+    append(1);
+    database.savepoint();
+    append(count);
+    database.rollbackTo();
+    append(2);
+    expect([file.tables.events.last, written()]).toEqual([count + 4, count + 1]);
+    database.commit();
+    expect(written()).toBe(count + 4);
+  },
+);
