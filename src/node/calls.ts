@@ -196,8 +196,9 @@ export class NodeCalls {
   #read(request: CallRequest, lua: LuaClass): CallReply | Promise<CallReply> {
     const { object, method, args, caller, callId } = request;
     const reading: Reading = { lua, method, args, caller, callId };
-    if (!this.#objects.canSkipMailbox(object, lua)) return this.#readAsleep(request, reading);
-    return this.#objects.read(object, (open) => answerReading(this.#context, open, reading));
+    const answered = this.#objects.readAwake(object, lua, (open) => answerReading(this.#context, open, reading));
+    if (answered instanceof Promise) return answered.then((reply) => reply ?? this.#readAsleep(request, reading));
+    return answered ?? this.#readAsleep(request, reading);
   }
 
   async #readAsleep(request: CallRequest, reading: Reading): Promise<CallReply> {

@@ -243,9 +243,9 @@ export class Objects {
     return this.#admit(object).read(work);
   }
 
-  /** Whether a reading method may run beside the mailbox at once: nothing must be migrated or woken first. */
-  canSkipMailbox(object: ObjectIdentity, lua: LuaClass): boolean {
-    return this.#residents.get(object.id)?.isAwakeAs(lua) === true;
+  /** A reading method, beside the mailbox; `undefined` where something must be migrated or woken first. */
+  readAwake<T>(object: ObjectIdentity, lua: LuaClass, work: ReadWork<T>): T | undefined | Promise<T | undefined> {
+    return this.#residents.get(object.id)?.readAwake(lua, work);
   }
 
   /**

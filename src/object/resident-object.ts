@@ -138,11 +138,6 @@ export class ResidentObject implements FileHolder {
     return this.#state.kind === "open" ? this.#throughReadGate(this.#state.open) : undefined;
   }
 
-  /** Whether a reading method may skip the mailbox: its class's migrations and hooks have run. */
-  isAwakeAs(lua: LuaClass): boolean {
-    return this.#state.kind === "open" && this.#awakeAs === lua.version;
-  }
-
   /**
    * Messages that have not left an object that was destroyed, in their order; undefined of any other, which is asked by a read.
    * @throws MoonportError when its file does not open
@@ -192,6 +187,18 @@ export class ResidentObject implements FileHolder {
     if (this.#state.kind !== "open" || this.#mustWaitForWriter()) return this.#readLater(work);
     this.#touch();
     return this.#runRead(work, this.#state.open);
+  }
+
+  /**
+   * As {@link read}, of a file in which the class's migrations and hooks have run; `undefined` where they have not, or not any
+   * more once a writer had been waited for: another file may be opened in its place.
+   */
+  readAwake<T>(lua: LuaClass, work: ReadWork<T>): T | undefined | Promise<T | undefined> {
+    if (this.#leaving !== undefined) throw this.#leaving;
+    if (this.#state.kind !== "open" || this.#awakeAs !== lua.version) return undefined;
+    this.#touch();
+    if (!this.#mustWaitForWriter()) return this.#runRead(work, this.#state.open);
+    return this.#writerEnded().then(() => this.readAwake(lua, work));
   }
 
   tryCloseFile(): boolean {

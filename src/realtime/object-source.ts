@@ -74,14 +74,13 @@ export class ObjectSource implements LiveSource {
   ): Promise<Evaluated | undefined> {
     const lua = this.#readingClass(object, method);
     const reading = { lua, method, args, caller };
-    if (this.#objects.canSkipMailbox(object, lua)) {
-      return this.#objects.read(object, async (open) => {
-        const before = standing(open);
-        const value = await runReading(this.#context, open, reading);
-        const now = standing(open);
-        return before.number === now.number && before.seq === now.seq ? { value, ...now } : undefined;
-      });
-    }
+    const read = this.#objects.readAwake(object, lua, async (open) => {
+      const before = standing(open);
+      const value = await runReading(this.#context, open, reading);
+      const now = standing(open);
+      return before.number === now.number && before.seq === now.seq ? { value, ...now } : undefined;
+    });
+    if (read !== undefined) return read;
     if (!(await this.#objects.exists(object))) {
       const value = await runReading(this.#context, this.#empty.fileFor(object, lua), reading);
       const manifest = await this.#objects.manifest(object);

@@ -10,6 +10,11 @@ Desk.migrations = { "CREATE TABLE lines (id INTEGER PRIMARY KEY, text TEXT NOT N
 function Desk:add(text) state.sql.exec("INSERT INTO lines (text) VALUES (?)", text) return text end
 function Desk:ask(other) return Desk(other):add("asked by " .. self.key) end
 function Desk:spin(n) for i = 1, n do local x = i end return "spun" end
+function Desk:spin_and_end(n)
+  self:add("last")
+  for i = 1, n do local x = i end
+  destroy()
+end
 function Desk.read:all()
   local found = array {}
   for row in state.sql.each("SELECT text FROM lines ORDER BY id") do found[#found + 1] = row.text end
@@ -135,5 +140,22 @@ describe("a call that waits", () => {
       }),
       { numRuns: 40 },
     );
+  });
+});
+
+describe("a read that waits for a writer", () => {
+  it("which destroys the object reads what is there then: nothing", async () => {
+    const node = await start();
+    await node.call("Desk/a", "add", "first");
+    node.world.lookCostMs = 0.5;
+    const writer = ending(node, node.start("Desk/a", "spin_and_end", [20_000]));
+    for (let turn = 0; turn < 3; turn++) await node.time.settleOnce();
+    const object = node.identity("Desk/a");
+    const reading = { className: "Desk", method: "all", args: [] };
+    const reads = [
+      ending(node, node.start("Desk/a", "all")),
+      ending(node, node.node.source.evaluate(object, reading, { kind: "client" })),
+    ];
+    expect((await node.time.until(Promise.all([writer, ...reads]))).map(({ said }) => said)).toEqual([null, [], []]);
   });
 });
