@@ -587,6 +587,18 @@ export class ResidentObject implements FileHolder {
     this.#awakeAs = undefined;
     if (!open.isDestroyed) open.end();
     else if (open.tables.outbox.count === 0) open.endAfterMessages();
+    this.#takeWordOfMessages();
+  }
+
+  /** The end waits for it, and in the mailbox it would wait for the end. */
+  #takeWordOfMessages(): void {
+    for (const work of this.#mailbox.takeAll()) {
+      if (work.kind !== "sent") this.#mailbox.put(work);
+      else {
+        this.lastMessagesLeft(work.numbers);
+        work.resolve({ value: null });
+      }
+    }
   }
 
   /** Resolves when nothing of it is left. @throws MoonportError `not_durable_yet` when that takes too long */

@@ -85,6 +85,11 @@ function Post:take(text)
   note(text .. " from " .. (caller.id or "nobody"))
 end
 function Post:take_not() error "never" end
+function Post:spin(n) for i = 1, n do local x = i end end
+function Post:end_after(other)
+  Post(other):spin(20000)
+  destroy()
+end
 function Post:count() state.store.set("count", (state.store.get("count") or 0) + 1) end
 function Post:told(what)
   note(what.id .. " " .. what.outcome .. (what.error and " " .. what.error.code or ""))

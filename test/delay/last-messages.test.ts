@@ -112,3 +112,16 @@ it("a crash at any point loses none of them, and sends none twice", async () => 
     expect(await virtual.keys("owing/")).toEqual([]);
   }
 }, 120_000);
+
+it("an object ends at once when word of its last message came while the call ran that destroys it", async () => {
+  const virtual = await start();
+  await virtual.call("Post/a", "count");
+  virtual.world.lookCostMs = 0.5;
+  const calls = [virtual.start("Post/a", "mail", ["b", ["one"]]), virtual.start("Post/a", "end_after", ["c"])];
+  await virtual.time.until(Promise.all(calls));
+  const endedMs = virtual.time.nowMs;
+  const inspecting = virtual.node.inspect(virtual.identity("Post/a"));
+  expect(await virtual.time.until(inspecting)).toMatchObject({ state: "destroyed" });
+  expect(virtual.time.nowMs - endedMs).toBeLessThan(1_000);
+  expect(await virtual.call("Post/b", "got")).toEqual(["one from default/Post/a"]);
+});
