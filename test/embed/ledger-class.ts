@@ -10,7 +10,7 @@ end
 function Ledger:forget() destroy() return true end
 function Ledger:whoami() return { kind = caller.kind, id = caller.id, claims = caller.claims } end
 function Ledger:mirror(...) return array { ... } end
-function Ledger:spin() local n = 0 while n < 3e6 do n = n + 1 end state.store.set("spun", n) return n end
+function Ledger:spin() local n = 0 while n < 1e6 do n = n + 1 end state.store.set("spun", n) return n end
 function Ledger.read:count() return state.sql.one("SELECT count(*) AS n FROM entries").n end
 function Ledger.read:texts()
   local texts = array {}
