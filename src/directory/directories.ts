@@ -58,6 +58,8 @@ export class Directories {
   /** `app/Class`, with the shape of each that was found whole, or came up without objects. */
   readonly #whole = new Map<string, string>();
   readonly #fresh = new Map<string, string>();
+  /** How often rows of an earlier shape were told: a look that was under way may have been before them. */
+  #outdated = 0;
   readonly #walks = new Map<string, Walk>();
   /** Ends when the walk under way does. */
   #turn: Promise<void> = Promise.resolve();
@@ -79,6 +81,11 @@ export class Directories {
       declarationOf: (app, className) => this.#declared(app, className),
       isFresh: (app, className, shape) => this.#fresh.get(`${app}/${className}`) === shape,
       callShard,
+      outdated: (app, className) => {
+        this.#outdated++;
+        this.#whole.delete(`${app}/${className}`);
+        this.#checkAfter(CHECK_AFTER_MS);
+      },
       tellRow: (object) => parts.tellRow(object),
       debts: parts.debts,
     });
@@ -211,6 +218,7 @@ export class Directories {
     const declaration = this.#declared(app, className);
     if (declaration === undefined || this.#isWhole(app, className)) return;
     const [name, shape] = [`${app}/${className}`, shapeOf(declaration)];
+    const outdated = this.#outdated;
     if (await this.#hasObjects(app, className)) {
       await this.#inTurn(async () => {
         const unsettled = await this.#unsettled({ app, className }, declaration);
@@ -223,7 +231,7 @@ export class Directories {
         );
       });
     } else this.#fresh.set(name, shape);
-    this.#whole.set(name, shape);
+    if (this.#outdated === outdated) this.#whole.set(name, shape);
   }
 
   /** This node's own shards of a class that were not brought over to what it declares. */

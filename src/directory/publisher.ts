@@ -37,6 +37,8 @@ export interface PublisherParts {
   declarationOf(app: string, className: string): DirectoryDeclaration | undefined;
   /** Whether the class came up without objects. */
   isFresh(app: string, className: string, shape: string): boolean;
+  /** Rows were told of a shape that the class had before: their objects have to derive them anew. */
+  outdated(app: string, className: string): void;
   /** Asks an object, wherever it lives, to tell its row again. @throws MoonportError */
   tellRow(object: ObjectIdentity): Promise<void>;
   readonly debts: RowDebts;
@@ -204,6 +206,7 @@ export class Publisher implements RowListener {
       faultPoint("rows.tell", batch[0]?.object.id ?? "");
       await this.#parts.callShard(shard, "apply", [request as unknown as PlainValue]);
       faultPoint("rows.told", batch[0]?.object.id ?? "");
+      if (batch.some((row) => isOutdated(row, declaration))) this.#parts.outdated(app, className);
     }
     for (const row of batch) this.#wasTold(queue, row);
   }
@@ -278,6 +281,12 @@ function isOlder(a: Place, b: Place): boolean {
 
 function travellingRow({ object, epoch, seq, standing }: WaitingRow): TravellingRow {
   return [object.key, epoch, seq, standing?.shape ?? "", standing?.staleSinceMs ?? null, standing?.row ?? null];
+}
+
+/** One whose derivation has failed stays what it was, however often it is asked for. */
+function isOutdated({ standing }: WaitingRow, declaration: DirectoryDeclaration): boolean {
+  if (standing === undefined || standing.staleSinceMs !== undefined) return false;
+  return standing.shape !== shapeOf(declaration);
 }
 
 /** About what it takes when it travels. */

@@ -6,6 +6,7 @@
  *   a row changes nothing and writes nothing.
  * - A column is there from the first row that was told with it. A column goes when the whole class has been brought over to a
  *   shape without it (`settle`): as long as nodes of two releases tell rows, each finds its columns.
+ * - What says that all rows have a shape is taken back by the first that is told with another one.
  *
  * Columns have no type in SQLite, so that a declared type may change; a row's values were checked where it was derived.
  */
@@ -81,13 +82,20 @@ class Shard {
   /** @returns how many rows it took */
   apply({ shape: [shape, columns, index], isFresh, nowMs, rows }: ApplyRequest): number {
     let taken = 0;
+    const shapes = new Set<string>();
     for (const [key, epoch, seq, ofShape, staleSinceMs, row] of rows) {
       if (!this.#isNews(key, epoch, seq)) continue;
       if (taken++ === 0) this.#prepare(shape, columns, index, isFresh);
       if (row === null) this.#remove(key, epoch, seq, nowMs);
-      else this.#put([key, epoch, seq, ofShape, staleSinceMs], columns, row);
+      else {
+        // What it has in other columns is not kept: whoever tells it under its own shape is to be heard.
+        const isWhole = ofShape === shape;
+        this.#put(isWhole ? [key, epoch, seq, shape, staleSinceMs] : [key, 0, 0, "", staleSinceMs], columns, row);
+        if (staleSinceMs === null) shapes.add(isWhole ? shape : "");
+      }
     }
     if (taken > 0) this.#trimGone(nowMs);
+    this.#unsettleBy(shapes);
     return taken;
   }
 
@@ -242,6 +250,14 @@ class Shard {
     this.#host.changeSchema(`ALTER TABLE entry DROP COLUMN ${sqlName(name)}`);
     this.#host.sqlExec("DELETE FROM entry_column WHERE name = ?", [name]);
     this.#columns.delete(name);
+  }
+
+  /**
+   * A row of another shape lacks columns of the one that all had been brought over to: whoever has that one walks again. One whose
+   * derivation has failed stays what it was, however often its object is asked.
+   */
+  #unsettleBy(shapes: ReadonlySet<string>): void {
+    for (const shape of shapes) this.#host.sqlExec("DELETE FROM fact WHERE name = ? AND value <> ?", [SETTLED, shape]);
   }
 
   #setFact(name: string, value: string): void {

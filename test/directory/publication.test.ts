@@ -288,7 +288,23 @@ describe("after any history of writes, destroys, crashes, stops and class change
         expect(await rowsOf(virtual)).toEqual(expected);
         await virtual.stop();
       }),
-      { numRuns: 60 },
+      {
+        numRuns: 60,
+        // Its row is told while the class has other columns, and the class has its own ones again.
+        examples: [
+          [
+            [
+              { kind: "destroy", key: "a" },
+              { kind: "put", key: "a", top: 0 },
+              { kind: "destroy", key: "d" },
+              { kind: "class", columns: 1 },
+              { kind: "put", key: "d", top: 0 },
+              { kind: "class", columns: 0 },
+            ],
+            50,
+          ],
+        ],
+      },
     );
   }, 120_000);
 });

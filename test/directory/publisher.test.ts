@@ -48,6 +48,7 @@ class Told {
     counters: new NodeCounters(),
     declarationOf: () => ({ columns: { top: "integer" }, index: [] }),
     isFresh: () => true,
+    outdated() {},
     tellRow: async () => {},
     debts: { offered() {}, told() {} },
     callShard: (_shard, _method, [request]) => this.#apply(request as unknown as ApplyRequest),
