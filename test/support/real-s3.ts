@@ -69,11 +69,16 @@ function notUp(): never {
   throw new Error("s3() may be called in tests and hooks only");
 }
 
-let ofThisFile: Promise<RealS3> | undefined;
+/** By test file: several may run in one process, one after the other. */
+const ofFiles = new Map<string | undefined, Promise<RealS3>>();
 
 function realS3(controlPort: number): Promise<RealS3> {
-  ofThisFile ??= connect(controlPort);
-  return ofThisFile;
+  const { testPath } = expect.getState();
+  const known = ofFiles.get(testPath);
+  if (known !== undefined) return known;
+  const connected = connect(controlPort);
+  ofFiles.set(testPath, connected);
+  return connected;
 }
 
 async function connect(controlPort: number): Promise<RealS3> {
