@@ -6,8 +6,6 @@ export default defineConfig({
     globalSetup: ["test/support/real-s3-setup.ts"],
     setupFiles: ["test/support/property-seed.ts"],
     pool: "forks",
-    // Test files share their workers' modules: what each would load anew is half of what most of them take.
-    isolate: false,
     testTimeout: 120_000,
     hookTimeout: 60_000,
     // What has to come true in the end may take its time on a slow machine.

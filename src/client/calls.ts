@@ -245,7 +245,8 @@ export class Calls {
   /** Gives a call that was refused for its id, and never ran, a fresh one. */
   #renewed(call: PendingCall, error: MoonportError): boolean {
     // A method that asked another object may pass on what that one said of an id of its own making.
-    const isRefused = isOwn(error, "id_expired") && error.details?.callId === call.callId;
+    const { callId, hasRun } = error.details ?? {};
+    const isRefused = isOwn(error, "id_expired") && callId === call.callId && hasRun !== true;
     if (!isRefused || call.sends > 1 || call.input.callId !== undefined) return false;
     if (!this.#ids.catchUp(error.details?.freshFromMs)) return false;
     call.callId = this.#ids.next();

@@ -5,7 +5,7 @@
 import { asMoonportError, isOwn } from "../errors.js";
 import { identityOf, type ObjectIdentity } from "../identity.js";
 import { derivedId } from "../object/timed-id.js";
-import { isDoubtful, isOfMethod } from "../object/try-outcome.js";
+import { hasRunBefore, isDoubtful, isOfMethod } from "../object/try-outcome.js";
 import type { Settings } from "../settings/settings.js";
 import type { StoredMessage } from "../store/outbox.js";
 import { encodeValue } from "../store/value-codec.js";
@@ -44,6 +44,7 @@ export async function sendMessage(
     await port.call({ object: target, method, args, caller, callId, expiresMs, chain: [] });
   } catch (thrown) {
     const error = asMoonportError(thrown);
+    if (hasRunBefore(error, callId)) return;
     const fields = { object: sender.id, target: target.id, method, code: error.code };
     world.log.warn(fields, `a message goes by its delay shard: ${error.message}`);
     const plan = { kind: "at", atMs: nowMs + settings.DELAY_BACKOFF_MS };

@@ -12,7 +12,7 @@
 import { asMoonportError, type ErrorCode, isOwn, type MoonportError } from "../errors.js";
 import { identityOf, objectOfId } from "../identity.js";
 import type { DelayCounters } from "../metrics/delay-counters.js";
-import { afterFailure, type TrySettings } from "../object/try-outcome.js";
+import { afterFailure, hasRunBefore, type TrySettings } from "../object/try-outcome.js";
 import type { Settings } from "../settings/settings.js";
 import { decodeValue } from "../store/value-codec.js";
 import type { PlainObject, PlainValue } from "../values.js";
@@ -311,6 +311,10 @@ export class ShardDriver {
       return { ...ended, outcome: { kind: "done" } };
     } catch (thrown) {
       const error = asMoonportError(thrown);
+      if (hasRunBefore(error, callId)) {
+        counters.delivered++;
+        return { ...ended, outcome: { kind: "done" } };
+      }
       const nowMs = world.clock.wallMs();
       const outcome = afterFailure(command, error, nowMs, settings, world.random.fraction());
       if (outcome.kind === "dead") counters.dead++;

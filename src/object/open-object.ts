@@ -297,9 +297,8 @@ export class OpenObject {
   /** In the transaction that destroys the object: messages that have not left make it stay until they have. */
   noteEnd(): void {
     const { outbox, meta, callIds } = this.tables;
-    const nowMs = Math.floor(this.#context.world.clock.wallMs());
-    if (outbox.last > 0) meta.set("destroyed_ms", nowMs);
-    callIds.noteEnd(nowMs);
+    if (outbox.last > 0) meta.set("destroyed_ms", Math.floor(this.#context.world.clock.wallMs()));
+    callIds.noteEnd();
   }
 
   /** Whether it was destroyed, and is here for its messages alone. */
@@ -343,12 +342,18 @@ export class OpenObject {
           },
         );
       case "expired":
-        throw this.#idExpired(callId, found.throughMs);
+        throw this.#idExpired(callId, found);
     }
   }
 
-  #idExpired(callId: string, throughMs: number): MoonportError {
+  #idExpired(callId: string, { throughMs, hasRun }: { throughMs: number; hasRun: boolean }): MoonportError {
     const freshFromMs = Math.max(Math.floor(this.#context.world.clock.wallMs()), throughMs + 1);
+    if (hasRun) {
+      return MoonportError.of("id_expired", `the call of id ${callId} ran before the object was destroyed`, {
+        hint: "what it replied is not kept any more; make a fresh id for every call",
+        details: { callId, freshFromMs, hasRun },
+      });
+    }
     return MoonportError.of("id_expired", `call id ${callId} is older than what the object remembers`, {
       hint: "if it was sent before, whether it ran is no longer known: read the object's state; else make a fresh id",
       details: { callId, freshFromMs },

@@ -81,6 +81,11 @@ export function afterFailure(
   return { kind: "again", untilMs: nowMs + Math.ceil(pauseMs), counts, doubtful, renew, error: told };
 }
 
+/** A refusal that says that an earlier try did all there was to do: its receiver has ended since. */
+export function hasRunBefore(error: MoonportError, callId: string): boolean {
+  return isOwn(error, "id_expired") && error.details?.callId === callId && error.details?.hasRun === true;
+}
+
 export function isDoubtful(error: MoonportError): boolean {
   return isOwn(error, ...DOUBTFUL);
 }

@@ -19,8 +19,8 @@
  * be in an earlier row is looked for there once: the rows that can hold it come into memory. An id without a time may be in any.
  *
  * **Lives.** When an object ends, its records go with it. So that a repeat does not run in the next life, that one is told the last
- * ids, and of those before the newest time, as if their records had been deleted. Why not of all the newest time: what one request
- * asks of an object before and after it ended carries one time, and the clocks of different makers are not one.
+ * ids, of which it is known that they ran. Why not of all before them the newest time: it would refuse what has never run, such as
+ * what one request asks of an object before and after it ended, or a delivery whose outcome was lost, which nobody would make then.
  *
  * **Clocks.** Ids carry the clocks of their makers. One from far ahead would, once deleted, make every id before it expired: a
  * deleted id counts only if it was at most CALL_ID_AHEAD_MS ahead of the node's clock, else it is like one without time.
@@ -44,7 +44,8 @@ export type CallLookup =
   /** The id belongs to another method, other arguments or somebody else. */
   | { readonly kind: "conflict" }
   /** Its record may have been deleted, as that of any id of this time or before. */
-  | { readonly kind: "expired"; readonly throughMs: number }
+  /** Without a record that may have been there; or one is known to have been, in an earlier life. */
+  | { readonly kind: "expired"; readonly throughMs: number; readonly hasRun: boolean }
   | { readonly kind: "unknown" };
 
 export interface RecordedCall {
@@ -92,19 +93,18 @@ type Found = Omit<CallRecord, "id">;
 interface Row {
   /** Number of its last record. */
   readonly n: number;
-  readonly atMs: number;
-  readonly newestMs: number;
   readonly heads: unknown;
 }
 
-/** Of the lives before this one: calls under these ids may have run. */
+/** Of the lives before this one. */
 export interface UsedIds {
-  /** So may those under any id of this time or before. */
+  /** Calls under an id of this time or before may have run: their records had been deleted. */
   readonly throughMs: number;
+  /** Calls that ran, the last ones. */
   readonly ids: readonly string[];
 }
 
-/** Of so many ids the next life is told one by one. */
+/** Of so many ids the next life is told. */
 const USED_IDS_MAX = 32;
 
 export class CallIds {
@@ -150,8 +150,9 @@ export class CallIds {
     const found = this.#find(callId);
     if (found === undefined) {
       const { throughMs, ids } = this.used;
-      const isExpired = (callId.timeMs > 0 && callId.timeMs <= throughMs) || ids.includes(id);
-      return isExpired ? { kind: "expired", throughMs: Math.max(throughMs, callId.timeMs) } : UNKNOWN;
+      const hasRun = ids.includes(id);
+      const isExpired = hasRun || (callId.timeMs > 0 && callId.timeMs <= throughMs);
+      return isExpired ? { kind: "expired", throughMs: Math.max(throughMs, callId.timeMs), hasRun } : UNKNOWN;
     }
     if (found.method !== method || !isMatch(found.args, args, principal)) return { kind: "conflict" };
     return { kind: "hit", reply: found.reply.length === 0 ? null : decodeValue(found.reply), seq: found.seq };
@@ -217,8 +218,8 @@ export class CallIds {
   }
 
   /** In the transaction that ends the object, before {@link write}; nothing is looked up any more. */
-  noteEnd(nowMs: number): void {
-    this.#noteUsed(this.#usedByNow(nowMs));
+  noteEnd(): void {
+    this.#noteUsed(this.#usedByNow());
   }
 
   /** In the first transaction of a life. */
@@ -233,36 +234,23 @@ export class CallIds {
     if (ids.length > 0 || this.used.ids.length > 0) this.#meta.set("call_ids_used", [...ids]);
   }
 
-  /** The last ids one by one, of the others the newest time. */
-  #usedByNow(nowMs: number): UsedIds {
+  #usedByNow(): UsedIds {
     const { throughMs, ids } = this.used;
-    const { written, atMs } = this.#know();
-    const last: { readonly text: string; readonly timeMs: number }[] = this.#waiting.map(({ id }) => id).reverse();
-    let row = this.#rowThrough(written);
+    const last = this.#waiting.map(({ id }) => id.text).reverse();
+    let row = this.#rowThrough(this.#know().written);
     for (; row !== undefined && last.length < USED_IDS_MAX; row = this.#rowThrough(row.n - 1)) {
-      for (const { id, timeMs } of readHeads(row.heads).reverse()) last.push({ text: id, timeMs });
+      for (const { id } of readHeads(row.heads).reverse()) last.push(id);
     }
-    for (const id of ids) last.push(this.#read(id));
-    const trustedMs = Math.max(atMs, nowMs) + CALL_ID_AHEAD_MS;
-    const others = last.splice(USED_IDS_MAX).filter(({ timeMs }) => timeMs <= trustedMs);
-    const unreadMs = row === undefined ? 0 : this.#newestOf(row);
-    const newestMs = others.reduce((newest, { timeMs }) => Math.max(newest, timeMs), Math.max(throughMs, unreadMs));
-    const told = last.filter(({ timeMs }) => timeMs === 0 || timeMs > newestMs).map(({ text }) => text);
-    return { throughMs: newestMs, ids: told };
+    return { throughMs, ids: [...last, ...ids].slice(0, USED_IDS_MAX) };
   }
 
   /** The last row of the records up to this one. */
   #rowThrough(number: number): Row | undefined {
     if (!this.#tables.has("_mp_reply")) return undefined;
     const row = this.#database
-      .kernel("SELECT n, at_ms, newest_ms, heads FROM _mp_reply WHERE n <= ? ORDER BY n DESC LIMIT 1")
+      .kernel("SELECT n, heads FROM _mp_reply WHERE n <= ? ORDER BY n DESC LIMIT 1")
       .get(number);
-    return row && { n: Number(row[0]), atMs: Number(row[1]), newestMs: Number(row[2]), heads: row[3] };
-  }
-
-  /** The newest time in an id of a row and those before it, as far as it is to be trusted. */
-  #newestOf({ n, atMs, newestMs }: Omit<Row, "heads">): number {
-    return newestMs <= atMs + CALL_ID_AHEAD_MS ? newestMs : this.#newestTrusted(n);
+    return row && { n: Number(row[0]), heads: row[1] };
   }
 
   /** Deletes what is beyond the bounds, a limited number a time; in a transaction. */
@@ -271,7 +259,9 @@ export class CallIds {
     if (prunable === undefined) return;
     this.#hasWritten = true;
     const { through, atMs, newestMs } = prunable;
-    const deletedMs = this.#newestOf({ n: through, atMs, newestMs });
+    // The newest id through a row is that of all deleted ones, unless it is not to be trusted.
+    const isTrusted = newestMs <= atMs + CALL_ID_AHEAD_MS;
+    const deletedMs = isTrusted ? newestMs : this.#newestTrusted(through);
     this.#meta.set("call_pruned_ms", Math.max(deletedMs, this.#meta.get("call_pruned_ms") ?? 0));
     this.#database.kernel("DELETE FROM _mp_reply WHERE n <= ?").run(through);
     this.#know().index.forgetThrough(through);

@@ -6,7 +6,7 @@
 import { expect, test } from "vitest";
 import { simulate } from "./simulate.js";
 
-const [, FROM, TO] = /^(\d+)\.\.(\d+)$/.exec(process.env.MOONPORT_SIM_SEEDS ?? "1..50") ?? [];
+const [, FROM, TO] = /^(\d+)\.\.(\d+)$/.exec(process.env.MOONPORT_SIM_SEEDS ?? "1..30") ?? [];
 const [from, to] = [Number(FROM), Number(TO)];
 const STEP = 20;
 

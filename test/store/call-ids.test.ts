@@ -136,7 +136,7 @@ describe("call ids", () => {
     for (const _ of [1, 2]) {
       const kinds = [1_000, 3_000, 2_999, 4_000, 5_000, 5_001].map((ms) => lookup(file, idAt(ms)).kind);
       expect(kinds).toEqual(["expired", "expired", "expired", "hit", "hit", "unknown"]);
-      expect(lookup(file, idAt(2_000))).toEqual({ kind: "expired", throughMs: 3_000 });
+      expect(lookup(file, idAt(2_000))).toEqual({ kind: "expired", throughMs: 3_000, hasRun: false });
       expect(lookup(file, "no time in it").kind).toBe("unknown");
       file.reopen();
     }
@@ -274,7 +274,7 @@ describe("what a later life has to know of the ids that were used", () => {
   function usedIn(file: ObjectFile, nowMs: number, ...waiting: readonly Call[]): UsedIds {
     file.database.begin();
     add(file, waiting);
-    file.tables.callIds.noteEnd(nowMs);
+    file.tables.callIds.noteEnd();
     file.tables.callIds.write(nowMs);
     file.database.commit();
     const { used } = file.tables.callIds;
@@ -307,20 +307,21 @@ describe("what a later life has to know of the ids that were used", () => {
     }
   });
 
-  test("is of those before the newest time", () => {
+  test("is no more than the last 32, over all lives", () => {
     const file = new ObjectFile();
-    record(file, 5_000, { id: idAt(4_000) }, { id: idAt(5_000_000) }, { id: "once" });
     for (let n = 0; n < 10; n++) {
       record(file, 6_000 + n, ...Array.from({ length: 10 }, (_, tail) => ({ id: idAt(6_000 + n, tail) })));
     }
     const waiting = Array.from({ length: 5 }, (_, tail) => ({ id: idAt(6_009, 10 + tail) }));
     const used = usedIn(file, 6_010, ...waiting);
-    expect(used.throughMs).toBe(6_007);
+    expect(used.throughMs).toBe(0);
     const next = nextLife(used);
-    const refused = [idAt(4_000), idAt(6_000, 3), idAt(6_007), idAt(6_008, 1), idAt(6_009, 14)];
+    const refused = [idAt(6_007, 3), idAt(6_008, 1), idAt(6_009, 14)];
     expect(kindsIn(next, ...refused)).toEqual(refused.map(() => "expired"));
-    expect(kindsIn(next, idAt(6_008, 20), idAt(6_009, 15), "once")).not.toContain("expired");
-    expect(usedIn(next, 6_011, ...Array.from({ length: 40 }, (_, n) => ({ id: `text ${n}` }))).throughMs).toBe(6_009);
+    expect(kindsIn(next, idAt(6_000, 3), idAt(6_007, 2), idAt(6_009, 15), "once")).not.toContain("expired");
+    const last = usedIn(next, 6_011, ...Array.from({ length: 30 }, (_, n) => ({ id: `text ${n}` })));
+    expect(last.ids).toHaveLength(32);
+    expect(last.ids.slice(29)).toEqual(["text 0", idAt(6_009, 14), idAt(6_009, 13)]);
   });
 
   test("is the time of those that were forgotten", () => {
@@ -328,7 +329,7 @@ describe("what a later life has to know of the ids that were used", () => {
     record(file, 5_000, { id: idAt(5_000, 1) });
     record(file, 9_000, { id: idAt(5_000, 2) }, { id: idAt(9_000) });
     file.call(() => file.tables.callIds.prune(9_000));
-    expect(usedIn(file, 9_000)).toEqual({ throughMs: 5_000, ids: [idAt(9_000)] });
+    expect(usedIn(file, 9_000)).toEqual({ throughMs: 5_000, ids: [idAt(9_000), idAt(5_000, 2)] });
     expect(usedIn(new ObjectFile(), 9_000)).toEqual({ throughMs: 0, ids: [] });
   });
 
