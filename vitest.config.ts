@@ -6,6 +6,8 @@ export default defineConfig({
     globalSetup: ["test/support/real-s3-setup.ts"],
     setupFiles: ["test/support/property-seed.ts"],
     pool: "forks",
+    // By itself it leaves a core unused, which of two is half.
+    maxWorkers: "100%",
     testTimeout: 120_000,
     hookTimeout: 60_000,
     // What has to come true in the end may take its time on a slow machine.
