@@ -214,8 +214,8 @@ export class MoonportNode implements NodeApi, LiveApi, MeasuredNode {
           if (shard !== undefined) this.#delay.lost(shard);
         },
         claimed: (object, reason) => joined?.claimed(object, reason),
-        beforeTail: (object) => this.#delay.takenTails.beforeTail(object),
-        tailEnded: (object) => this.#delay.takenTails.claimEnded(object),
+        beforeTail: (object) => this.#delay.beforeTail(object),
+        tailEnded: (object) => this.#delay.tailEnded(object),
       }),
       fleet,
       catalog: this.#catalog,

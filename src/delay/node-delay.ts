@@ -19,7 +19,7 @@ import { OwingList } from "./owing-list.js";
 import { Scheduler } from "./scheduler.js";
 import type { ShardMap } from "./shard-map.js";
 import { Slots } from "./slots.js";
-import { TakenTails } from "./taken-tails.js";
+import { Wakings } from "./wakings.js";
 
 export interface NodeDelayParts
   extends Pick<OwedKeeperParts, "messages" | "sent">,
@@ -37,10 +37,10 @@ export interface NodeDelayParts
 
 export class NodeDelay {
   readonly operations: DelayOperations;
-  readonly takenTails: TakenTails;
   readonly #keeper: OwedKeeper;
   readonly #owing: OwingList;
   readonly #driver: DelayDriver;
+  readonly #wakings: Wakings;
   readonly #sessions: OwedSessions;
   readonly #scheduler: Scheduler;
   readonly #shards: ShardMap;
@@ -60,17 +60,17 @@ export class NodeDelay {
     this.operations = new DelayOperations({ ...parts, scheduler: this.#scheduler });
     this.#driver = new DelayDriver({ world, settings, port, counters, slots, arguments: store, shards });
     this.#keeper = new OwedKeeper({ ...parts, owing: this.#owing, scheduler: this.#scheduler });
-    this.#sessions = new OwedSessions({
-      ...parts,
-      hold: (object) => this.#keeper.hold(object),
-      letGo: (object) => this.#keeper.letGo(object),
-      isHome: parts.isHomeOf,
-      wake: async (object) => void (await port.wake(object, "owner")),
-    });
-    this.takenTails = new TakenTails({
+    this.#wakings = new Wakings({
       world,
+      settings,
       keeper: this.#keeper,
       wake: async (object) => void (await port.wake(object, "owner")),
+    });
+    this.#sessions = new OwedSessions({
+      ...parts,
+      keeper: this.#keeper,
+      wakings: this.#wakings,
+      isHome: parts.isHomeOf,
     });
   }
 
@@ -124,12 +124,28 @@ export class NodeDelay {
   async renewed<T>(object: ObjectIdentity, renew: () => Promise<T>): Promise<T> {
     try {
       const result = await renew();
-      this.#sessions.wake(object);
+      this.#wakings.begin(object);
       return result;
     } catch (error) {
-      if (isOwn(error, "outcome_unknown")) this.#sessions.wake(object);
+      if (isOwn(error, "outcome_unknown")) this.#wakings.begin(object);
       throw error;
     }
+  }
+
+  /** The record is about to name writes that only journals held: as {@link Obligations.listed}. */
+  beforeTail(object: ObjectIdentity): Promise<void> | undefined {
+    return this.#keeper.renews(object);
+  }
+
+  /** The claim that it was listed for has ended, won, lost or in doubt: what it owes nobody knows until it was woken. */
+  tailEnded(object: ObjectIdentity): void {
+    this.#wakings.begin(object);
+    this.#keeper.named(object);
+  }
+
+  /** Nothing of {@link tailEnded} is woken before they are made. */
+  claimsFirst(claims: () => Promise<void>): Promise<void> {
+    return this.#wakings.claimsFirst(claims);
   }
 
   lapsed(): void {
@@ -140,7 +156,7 @@ export class NodeDelay {
   /** Begins nothing more; resolves when what is under way has ended. */
   async rest(): Promise<void> {
     this.#sessions.stop();
-    this.takenTails.stop();
+    this.#wakings.stop();
     await this.#driver.stop();
   }
 

@@ -4,80 +4,52 @@
  *
  * Of a fleet's nodes the one that the ring prefers for a session begins; the others look again a while later, in case it could
  * not. That two do the same does no harm.
- *
- * One that cannot be woken is tried again in its own time, and keeps none of the others asleep.
  */
 import type { Bucket } from "../bucket/bucket.js";
 import { asMoonportError } from "../errors.js";
-import { type ObjectIdentity, objectOfId, partitionOf } from "../identity.js";
+import { objectOfId, partitionOf } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { OWING_PREFIX } from "../shipping/layout.js";
-import { PermitPool } from "../shipping/permits.js";
 import { backoffMs } from "../world/backoff.js";
-import { type Deferred, deferred } from "../world/deferred.js";
 import { OneAtATime } from "../world/one-at-a-time.js";
-import { sleep, type Timer, type World } from "../world/world.js";
+import type { Timer, World } from "../world/world.js";
+import type { OwedKeeper } from "./owed-keeper.js";
+import type { Wakings } from "./wakings.js";
 
 export interface OwedSessionsParts {
-  readonly world: World;
-  readonly settings: Pick<Settings, "NODE_TTL_MS" | "TAKEOVER_CONCURRENCY">;
+  readonly world: Pick<World, "log" | "random" | "timers">;
+  readonly settings: Pick<Settings, "NODE_TTL_MS">;
   readonly bucket: Pick<Bucket, "get" | "list" | "delete">;
-  /** Has it stand on this session's list until {@link letGo}: undefined when it stands there, else when it does. */
-  readonly hold: (object: ObjectIdentity) => Promise<void> | undefined;
-  /** What it owes is known to whoever is to see to it. */
-  readonly letGo: (object: ObjectIdentity) => void;
+  readonly keeper: Pick<OwedKeeper, "hold" | "letGo">;
+  readonly wakings: Pick<Wakings, "tried">;
   readonly session: () => string;
   /** @throws MoonportError `bucket_failed` */
   readonly isDead: (session: string) => Promise<boolean>;
   readonly isHome: (partition: number) => boolean;
-  /** Has the object take up what it owes. @throws MoonportError */
-  readonly wake: (object: ObjectIdentity) => Promise<void>;
 }
 
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** An object that is held until it has been woken. */
-interface Waking {
-  /** Somebody has asked for it since the last try began. */
-  isAskedAgain: boolean;
-  /** The first try has ended. */
-  readonly tried: Deferred<void>;
-}
-
 export class OwedSessions {
   readonly #parts: OwedSessionsParts;
   readonly #looking = new OneAtATime(() => this.#run());
-  /** Of tries to wake an object. */
-  readonly #permits: PermitPool;
-  readonly #waking = new Map<string, Waking>();
   /** Whether the next look takes what other homes would have taken by then. */
   #takesAll = false;
   #later: Timer | undefined;
   #failures = 0;
-  readonly #stopped = new AbortController();
+  #isStopped = false;
 
   constructor(parts: OwedSessionsParts) {
     this.#parts = parts;
-    this.#permits = new PermitPool(parts.settings.TAKEOVER_CONCURRENCY, 0);
   }
 
   /** The node began, or some session ended. */
   look = (): void => this.#look(false);
 
-  /** Has an object take up what it owes, in its own time. */
-  wake(object: ObjectIdentity): void {
-    this.#parts.hold(object)?.catch(() => {});
-    void this.#tried(object);
-  }
-
   stop(): void {
-    this.#stopped.abort();
+    this.#isStopped = true;
     this.#later?.cancel();
-  }
-
-  get #isStopped(): boolean {
-    return this.#stopped.signal.aborted;
   }
 
   #look(takesAll: boolean): void {
@@ -133,67 +105,19 @@ export class OwedSessions {
   }
 
   async #takePart(key: string, bytes: Uint8Array): Promise<void> {
-    const { hold, letGo, bucket } = this.#parts;
+    const { keeper, wakings, bucket } = this.#parts;
     const objects = namesIn(bytes).map(objectOfId);
     try {
-      await Promise.all(objects.map(hold));
+      await Promise.all(objects.map((object) => keeper.hold(object)));
     } catch (error) {
-      for (const object of objects) letGo(object);
+      for (const object of objects) keeper.letGo(object);
       throw error;
     }
     try {
       await bucket.delete([key]);
     } finally {
       // Its answer may be all that was lost: nobody would find them there again.
-      await Promise.all(objects.map((object) => this.#tried(object)));
-    }
-  }
-
-  /** It is held. @returns when the first try has ended; what fails is tried again until it is woken */
-  #tried(object: ObjectIdentity): Promise<void> {
-    const other = this.#waking.get(object.id);
-    if (other !== undefined) {
-      // A try that is under way may have missed what is owed only now.
-      other.isAskedAgain = true;
-      this.#parts.letGo(object);
-      return other.tried.promise;
-    }
-    const waking: Waking = { isAskedAgain: false, tried: deferred() };
-    this.#waking.set(object.id, waking);
-    void this.#untilWoken(object, waking);
-    return waking.tried.promise;
-  }
-
-  async #untilWoken(object: ObjectIdentity, waking: Waking): Promise<void> {
-    for (let failures = 0; ; ) {
-      const isWoken = await this.#wake(object, waking);
-      waking.tried.resolve();
-      if (this.#isStopped && !isWoken) return;
-      if (!isWoken) await sleep(this.#parts.world, this.#pauseMs(++failures), this.#stopped.signal);
-      else if (waking.isAskedAgain) failures = 0;
-      else {
-        this.#waking.delete(object.id);
-        return this.#parts.letGo(object);
-      }
-    }
-  }
-
-  async #wake(object: ObjectIdentity, waking: Waking): Promise<boolean> {
-    const { wake, world } = this.#parts;
-    const permit = this.#permits.request("background");
-    await permit.granted;
-    try {
-      if (this.#isStopped) return false;
-      waking.isAskedAgain = false;
-      await wake(object);
-      return true;
-    } catch (thrown) {
-      const error = asMoonportError(thrown);
-      if (!this.#isStopped)
-        world.log.warn({ object: object.id, code: error.code }, `what it owes waits: ${error.message}`);
-      return false;
-    } finally {
-      permit.release();
+      await Promise.all(objects.map((object) => wakings.tried(object)));
     }
   }
 

@@ -27,7 +27,7 @@ export function fleetHooks(parts: FleetHooksParts): FleetHooks {
     },
     renewSets: (recordsMax) => objects.renewSets(recordsMax),
     sessionEnded: () => delay.membersChanged(),
-    claimsFirst: (claims) => delay.takenTails.claimsFirst(claims),
+    claimsFirst: (claims) => delay.claimsFirst(claims),
     handOver: (object, to) => objects.handOver(object, to),
     lastUsedMs: (object) => objects.lastUsedMs(object),
   };

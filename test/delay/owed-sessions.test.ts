@@ -2,12 +2,12 @@
 import { expect, it } from "vitest";
 import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import { OwedSessions } from "../../src/delay/owed-sessions.js";
+import { Wakings } from "../../src/delay/wakings.js";
 import { MoonportError } from "../../src/errors.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
-import { type Deferred, deferred } from "../../src/world/deferred.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 
 function alarm(key: string): ObjectIdentity {
@@ -22,16 +22,20 @@ async function start(wake: (key: string) => Promise<void>) {
   await bucket.start();
   const holds = new Map<string, number>();
   const add = ({ key }: ObjectIdentity, by: number): void => void holds.set(key, (holds.get(key) ?? 0) + by);
+  const settings = resolveSettings();
+  const keeper = {
+    hold: async (object: ObjectIdentity) => add(object, 1),
+    letGo: (object: ObjectIdentity) => add(object, -1),
+  };
   const sessions = new OwedSessions({
     world,
-    settings: resolveSettings({}),
+    settings,
     bucket,
-    hold: async (object) => add(object, 1),
-    letGo: (object) => add(object, -1),
+    keeper,
+    wakings: new Wakings({ world, settings, keeper, wake: ({ key }) => wake(key) }),
     session: () => "mine",
     isDead: async () => true,
     isHome: () => true,
-    wake: ({ key }) => wake(key),
   });
   const list = async (part: string, keys: readonly string[]): Promise<void> => {
     const bytes = Buffer.from(JSON.stringify(keys.map((key) => alarm(key).id)), "utf8");
@@ -64,36 +68,5 @@ it("goes on to the next lists while an object of the first cannot be woken, and 
   await time.advance(5_000);
   expect(tried.slice(4)).toEqual(["lame", "lame", "lame"]);
   expect(holds.get("lame")).toBe(0);
-  expect(time.pendingTimers).toBe(0);
-});
-
-it("wakes an object for all who ask at once, and once more for who asks during a try", async () => {
-  const tries: Deferred<void>[] = [];
-  const { time, sessions, holds } = await start(() => {
-    const wake = deferred<void>();
-    tries.push(wake);
-    return wake.promise;
-  });
-  for (let n = 0; n < 3; n++) sessions.wake(alarm("a"));
-  await time.settle();
-  expect([tries.length, holds.get("a")]).toEqual([1, 1]);
-  sessions.wake(alarm("a"));
-  tries[0]?.resolve();
-  await time.settle();
-  expect([tries.length, holds.get("a")]).toEqual([2, 1]);
-  tries[1]?.resolve();
-  await time.settle();
-  expect([tries.length, holds.get("a")]).toEqual([2, 0]);
-});
-
-it("of a node that stops holds on to what was not woken: it stays on the list for whoever ends the session", async () => {
-  const { time, sessions, holds } = await start(async () => {
-    throw MoonportError.of("replicas_missing", "journals are away");
-  });
-  sessions.wake(alarm("a"));
-  await time.settle();
-  sessions.stop();
-  await time.settle();
-  expect(holds.get("a")).toBe(1);
   expect(time.pendingTimers).toBe(0);
 });

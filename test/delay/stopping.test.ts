@@ -9,8 +9,9 @@ import { Scheduler } from "../../src/delay/scheduler.js";
 import { ShardDriver } from "../../src/delay/shard-driver.js";
 import { ShardMap } from "../../src/delay/shard-map.js";
 import { Slots } from "../../src/delay/slots.js";
+import { Wakings } from "../../src/delay/wakings.js";
 import { MoonportError } from "../../src/errors.js";
-import { identityOf } from "../../src/identity.js";
+import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import { DelayCounters } from "../../src/metrics/delay-counters.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
@@ -42,20 +43,22 @@ const alarm = identityOf("default", "Alarm", "a");
 it("who wakes what a dead session owed", async () => {
   const { time, bucket, owing, parts } = await start();
   await time.until(bucket.write([{ key: "owing/dead/1", bytes: Buffer.from(`["${alarm.id}"]`) }]));
+  const keeper = { hold: ({ id }: ObjectIdentity) => owing.add(id), letGo: () => {} };
+  const wakings = new Wakings({ ...parts, keeper, wake: unknown });
   const sessions = new OwedSessions({
     ...parts,
     bucket,
-    hold: ({ id }) => owing.add(id),
-    letGo: () => {},
+    keeper,
+    wakings,
     session: () => "mine",
     isDead: async () => true,
     isHome: () => true,
-    wake: unknown,
   });
   sessions.look();
   await time.advance(5_000);
   expect(time.pendingTimers).toBe(1);
   sessions.stop();
+  wakings.stop();
   expect(time.pendingTimers).toBe(0);
 });
 
