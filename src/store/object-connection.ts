@@ -11,6 +11,7 @@ import type { Database } from "better-sqlite3";
 import { asMoonportError, assert, type ErrorCode, isOwn, MoonportError } from "../errors.js";
 import type { Settings } from "../settings/settings.js";
 import type { Folder } from "../world/folder.js";
+import { PAGE_BYTES, pagesMax } from "./connect.js";
 import { KernelStatement } from "./kernel-statement.js";
 import type { RowBounds, RowCursor } from "./row-cursor.js";
 import { KERNEL_PREFIX } from "./sql-guard.js";
@@ -43,9 +44,6 @@ const IDLE: TransactionState = { kind: "idle" };
 const OPEN: TransactionState = { kind: "open" };
 const CLOSED: TransactionState = { kind: "closed" };
 
-/** Page size of every object database: the least bytes for small objects, measured. */
-export const PAGE_BYTES = 1_024;
-const CACHE_KIB = 1_024;
 /** Beyond OBJECT_BYTES_MAX, once for each object: some 2,000 timers that failed. */
 const SPARE_PAGES = 256;
 /** Enough that a disk which just refused a page refuses it too. */
@@ -410,41 +408,6 @@ export abstract class ObjectConnection {
   };
 }
 
-/** Opens and configures the connection. @throws MoonportError `object_corrupt`, `storage_*` */
-export function connect(folder: Folder, path: string, limits: DatabaseLimits, mustExist: boolean): Database {
-  let connection: Database | undefined;
-  try {
-    connection = folder.openDatabase(path, { mustExist });
-    configure(connection, limits);
-    return connection;
-  } catch (thrown) {
-    connection?.close();
-    throw codedSqliteError(thrown, `open ${path}`);
-  }
-}
-
-function configure(connection: Database, limits: DatabaseLimits): void {
-  const pragmas = [
-    // Nobody else has the file; were it so after all, waiting for it would only stop the node's loop.
-    "busy_timeout = 0",
-    // Before anything that may touch the WAL, so that its index lives in memory and there is no -shm file.
-    "locking_mode = EXCLUSIVE",
-    `page_size = ${PAGE_BYTES}`,
-    "synchronous = OFF",
-    "journal_mode = WAL",
-    "wal_autocheckpoint = 0",
-    `cache_size = -${CACHE_KIB}`,
-    "temp_store = MEMORY",
-    `max_page_count = ${pagesMax(limits)}`,
-  ];
-  // In one go: each opening of each object does it.
-  connection.exec(pragmas.map((pragma) => `PRAGMA ${pragma};`).join("\n"));
-}
-
 function objectFull(cause: unknown): MoonportError {
   return MoonportError.of("object_full", "the object's database has reached OBJECT_BYTES_MAX", { cause });
-}
-
-function pagesMax({ OBJECT_BYTES_MAX }: DatabaseLimits): number {
-  return Math.floor(OBJECT_BYTES_MAX / PAGE_BYTES);
 }

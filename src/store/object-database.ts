@@ -6,7 +6,8 @@ import { MoonportError } from "../errors.js";
 import type { SqlParameters, SqlRows, SqlValue } from "../values.js";
 import type { Folder } from "../world/folder.js";
 import { type RunningRecord, unwatched } from "../world/watchdog/running-record.js";
-import { connect, type DatabaseLimits, ObjectConnection } from "./object-connection.js";
+import { connect } from "./connect.js";
+import { type DatabaseLimits, ObjectConnection } from "./object-connection.js";
 import { checkBounds, plainRow, RowCursor, sizeOfRow } from "./row-cursor.js";
 import { checkSql, KERNEL_PREFIX, type SqlMode } from "./sql-guard.js";
 import { tokenize } from "./sql-tokens.js";
@@ -16,7 +17,7 @@ import { type PreparedSql, prepare, StatementCache } from "./statement-cache.js"
 import { ToldRows } from "./told-rows.js";
 import { varies } from "./varying-sql.js";
 
-export { PAGE_BYTES } from "./object-connection.js";
+export { PAGE_BYTES } from "./connect.js";
 
 /** What class code may run: a writing method everything but schema changes, the other two only reads. */
 export type AccessMode = Exclude<SqlMode, "migration">;
