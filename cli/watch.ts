@@ -26,11 +26,24 @@ export function watchApp(world: World, dir: string, changed: () => void): Watche
     pending?.cancel();
     pending = world.timers.after(QUIET_MS, changed);
   };
+  // The system has only so many watchers: what runs goes on, and is told of less.
+  const orWarn = (watch: () => void): void => {
+    try {
+      watch();
+    } catch (error) {
+      const { message } = error as Error;
+      world.log.warn(
+        { dir, error: message },
+        "not every folder is watched any more: start again to have all of them watched",
+      );
+      soon();
+    }
+  };
   const watchFolder = (folder: string): void => {
     watchers.get(folder)?.close();
     const watcher = watchIfThere(path.join(dir, folder), (name) => {
       if (name === null || name.endsWith(".lua")) soon();
-      else if (folder === "lib" || folder.startsWith("lib/")) watchModules();
+      else if (folder === "lib" || folder.startsWith("lib/")) orWarn(watchModules);
     });
     watchers.set(folder, watcher);
   };
@@ -48,7 +61,10 @@ export function watchApp(world: World, dir: string, changed: () => void): Watche
     else if (changedFolders.length > 0) soon();
   };
   try {
-    watchers.set(".", watchIfThere(dir, seenFromAbove));
+    watchers.set(
+      ".",
+      watchIfThere(dir, (name) => orWarn(() => seenFromAbove(name))),
+    );
     for (const folder of new Set([...FOLDERS, ...moduleFolders(appFolder)])) watchFolder(folder);
   } catch (error) {
     // The system has only so many watchers. The first ones would keep the process alive.

@@ -221,7 +221,7 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     };
     const how = compactionOf(history, settings);
     if (how === "none") return undefined;
-    if (how === "snapshot" && this.#isSmall()) return this.#wholeSnapshot();
+    if (how === "snapshot" && this.#fitsInline(history.databaseBytes)) return this.#wholeSnapshot();
     if (this.#checkpoint().kind !== "settled") return undefined;
     return how === "merge" ? this.#merged() : this.#streamedSnapshot();
   }
@@ -312,7 +312,8 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
 
   /** The one that is owed, or why it cannot be taken now: then it stays owed. */
   #snapshot(): SnapshotLoad | Error {
-    if (this.#isSmall()) return this.#wholeSnapshot();
+    // What the ledger knows of is from before the commits that only a snapshot can carry.
+    if (this.#fitsInline(this.#parts.database.sizeBytes())) return this.#wholeSnapshot();
     this.#parts.database.parkCursors();
     this.#capture.startAfterSnapshot();
     const done = this.#checkpoint();
@@ -320,8 +321,8 @@ export class ObjectCargo implements Cargo<ObjectLoad> {
     return done.kind === "failed" ? done.error : MoonportError.of("storage_failed", "the file takes no checkpoint now");
   }
 
-  #isSmall(): boolean {
-    return this.#ledger.pages * PAGE_BYTES <= this.#parts.settings.SNAPSHOT_INLINE_BYTES_MAX;
+  #fitsInline(databaseBytes: number): boolean {
+    return databaseBytes <= this.#parts.settings.SNAPSHOT_INLINE_BYTES_MAX;
   }
 
   #beginSnapshot(): void {

@@ -412,6 +412,22 @@ describe("history stays bounded", () => {
   });
 });
 
+it("streams what one transaction made of a small object, where that is too much for a flight", async () => {
+  const node = await start({
+    bucket: { latencyMs: 1 },
+    settings: { OBJECT_FLIGHT_BYTES_MAX: 1_048_576, SNAPSHOT_INLINE_BYTES_MAX: 65_536 },
+  });
+  await node.call("Note/a", "add", "x");
+  const grown = Promise.all(Array.from({ length: 20 }, () => node.start("Note/a", "grow", [200_000])));
+  await node.time.until(grown);
+  expect(node.flights("Note/a").at(-1)?.carried).toBe("snapshot");
+  expect(node.bucket.counts().write_stream).toBe(1);
+  node.crash();
+  node.world.folder.removeTree("objects");
+  await node.open();
+  expect(await node.call("Note/a", "count")).toBe(21);
+});
+
 describe("a snapshot that must be taken of a large object", () => {
   const Shelf = `
     local Shelf = class "Shelf"
