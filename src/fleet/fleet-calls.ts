@@ -53,11 +53,23 @@ export class FleetCalls {
 
   /** Of a unit: what runs elsewhere is durable when its outcome is known. @throws MoonportError when the call never ran */
   async deferred(request: CallRequest): Promise<DeferredOutcome> {
-    if (this.#node.holds(request.object)) return this.#node.callDeferred(request);
+    if (!this.#node.holds(request.object)) return this.#landed(request, undefined);
+    const askedMs = this.#nowMs();
+    try {
+      return await this.#node.callDeferred(request);
+    } catch (thrown) {
+      const error = asMoonportError(thrown);
+      if (!isHarmless(error)) throw error;
+      return this.#landed(this.#since(askedMs, request), error);
+    }
+  }
+
+  /** @param failed why it did not run here @throws MoonportError when it ran nowhere */
+  async #landed(request: CallRequest, failed: MoonportError | undefined): Promise<DeferredOutcome> {
     const settled = Promise.resolve();
     try {
-      const { value } = await this.call(request);
-      return { result: { kind: "returned", value }, settled };
+      const calling = failed === undefined ? this.call(request) : this.#callElsewhere(request, NO_CHAIN, failed);
+      return { result: { kind: "returned", value: (await calling).value }, settled };
     } catch (thrown) {
       const error = asMoonportError(thrown);
       if (isOwn(error, "outcome_unknown")) return { result: { kind: "failed", error }, settled: rejected(error) };
@@ -69,9 +81,10 @@ export class FleetCalls {
   #call(request: CallRequest, chain: readonly string[]): Promise<CallReply> {
     // The common case first, and without a promise more: the object is this node's.
     if (this.#node.holds(request.object)) {
+      const askedMs = this.#nowMs();
       return this.#node
         .callInChain(request, chain)
-        .catch((error: unknown) => this.#callElsewhere(request, chain, asMoonportError(error)));
+        .catch((error: unknown) => this.#callElsewhere(this.#since(askedMs, request), chain, asMoonportError(error)));
     }
     return this.#callElsewhere(request, chain, undefined);
   }
@@ -121,6 +134,12 @@ export class FleetCalls {
     const reply = position && (await this.#node.callCopy(request, position));
     if (position === undefined) this.#node.counters.replicaReads.owner++;
     return reply ?? this.#call({ ...request, timeoutMs: Math.max(0, expiresMs - this.#nowMs()) }, NO_CHAIN);
+  }
+
+  /** With what is left of its time. */
+  #since(askedMs: number, request: CallRequest): CallRequest {
+    const { timeoutMs = this.#parts.settings.CALL_TIMEOUT_MS } = request;
+    return { ...request, timeoutMs: Math.max(0, timeoutMs - (this.#nowMs() - askedMs)) };
   }
 
   #nowMs(): number {
