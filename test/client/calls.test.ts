@@ -185,6 +185,18 @@ describe("a call", () => {
       expect(node.connection.of("call")).toHaveLength(2);
     });
 
+    it("fails if the object says that it ran, in its life before", async () => {
+      const client = await node.connected();
+      const outcome = outcomeOf(client.object("Counter", "a").call("leave"));
+      await node.time.settle();
+      const { id, callId } = node.connection.last("call");
+      const details = { callId, freshFromMs: START_MS + 5_000, hasRun: true };
+      await node.connection.say(failure(id, "id_expired", { details }));
+      await node.time.advance(1_000);
+      expect(outcome.error).toMatchObject({ code: "id_expired", callId });
+      expect(node.connection.of("call")).toHaveLength(1);
+    });
+
     it.each([undefined, "soon", Number.NaN, -1, 2 ** 48])(
       "fails if the node names no time: %s",
       async (freshFromMs) => {
