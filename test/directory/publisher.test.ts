@@ -3,7 +3,9 @@ import { expect, test } from "vitest";
 import { Publisher } from "../../src/directory/publisher.js";
 import type { ApplyRequest } from "../../src/directory/shard-contract.js";
 import { identityOf } from "../../src/identity.js";
+import type { DirectoryDeclaration } from "../../src/lua/contract.js";
 import { NodeCounters } from "../../src/metrics/node-counters.js";
+import { shapeOf } from "../../src/object/directory-shape.js";
 import { resolveSettings } from "../../src/settings/settings.js";
 import { VirtualTime } from "../../src/testing/virtual-time.js";
 import { VirtualWorld } from "../../src/testing/virtual-world.js";
@@ -36,19 +38,23 @@ const offers = life.chain((states) =>
   ),
 );
 
+const DECLARED: DirectoryDeclaration = { columns: { top: "integer" }, index: [] };
+
 /** A publisher whose shard takes the newest, as shards do, and answers after a while. */
 class Told {
   readonly time = new VirtualTime();
   readonly world = new VirtualWorld({ time: this.time, root: temporaryFolder() });
   readonly object = identityOf("default", "Lot", "a");
   known: State | undefined;
+  /** Classes of which rows of another shape were told, and what the shard knew by then. */
+  readonly outdated: string[] = [];
   readonly publisher = new Publisher({
     world: this.world,
     settings: resolveSettings(),
     counters: new NodeCounters(),
-    declarationOf: () => ({ columns: { top: "integer" }, index: [] }),
+    declarationOf: () => DECLARED,
     isFresh: () => true,
-    outdated() {},
+    outdated: (app, className) => void this.outdated.push(`${app}/${className}, told ${this.known?.seq}`),
     tellRow: async () => {},
     debts: { offered() {}, told() {} },
     callShard: (_shard, _method, [request]) => this.#apply(request as unknown as ApplyRequest),
@@ -86,4 +92,19 @@ test("what an object was a moment ago never takes the place of what it is", asyn
     }),
     { numRuns: 100 },
   );
+});
+
+test.each([
+  ["of the columns that its class has", shapeOf(DECLARED), undefined, []],
+  ["of other columns", "shape", undefined, ["default/Lot, told 1"]],
+  ["of other columns because deriving it has failed since", "shape", 1, []],
+])("once a row was told %s, its class is looked at again or not", async (_, shape, staleSinceMs, outdated) => {
+  const told = new Told();
+  const standing = { seq: 1, row: { top: 1 }, shape, ...(staleSinceMs !== undefined && { staleSinceMs }) };
+  told.publisher.stands(told.object, 1, standing, true);
+  await told.time.until(told.publisher.whenIdle());
+  expect(told.outdated).toEqual(outdated);
+  told.publisher.gone(told.object, 1, 2);
+  await told.time.until(told.publisher.whenIdle());
+  expect(told.outdated).toEqual(outdated);
 });
