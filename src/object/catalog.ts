@@ -238,7 +238,9 @@ export class Catalog {
     for (const kind of ["module", "class", "unit"] as const) {
       const served = before === undefined ? undefined : filesOf(before, kind);
       for (const { name: one, file, version } of filesOf(app, kind).values()) {
-        if (served?.get(one)?.version === version) continue;
+        // One that is mended to what went on serving is news to whoever was told that it is broken.
+        const isMended = before?.faults.has(file) === true && !app.faults.has(file);
+        if (served?.get(one)?.version === version && !isMended) continue;
         this.#observe({ kind: `${kind}_loaded`, app: name, name: one, file, version });
       }
       for (const one of served?.keys() ?? []) {

@@ -199,6 +199,18 @@ describe("loading", () => {
     expect(await node.call("Item/a", "x")).toBe(1);
   });
 
+  it("tells that a class loads again, also where it is what it was before", async () => {
+    const node = await VirtualNode.start({ classes: { Item: basic([]) }, onClassError: "report" });
+    const told = (): string[] => node.observations.splice(0).map(({ kind }) => kind);
+    expect(told()).toContain("class_loaded");
+    await node.reload({ Item: "nonsense" });
+    await node.reload({ Item: "nonsense" });
+    expect(told()).toEqual(["class_failed", "class_failed"]);
+    await node.reload({ Item: basic([]) });
+    await node.reload({ Item: basic([]) });
+    expect(told()).toEqual(["class_loaded"]);
+  });
+
   it("takes new code over between calls, while residents, subscriptions and running calls stay", async () => {
     const told = (text: string): string => `function Item:tell() emit("told", "${text}") return "${text}" end
       function Item:ask() return Item("other"):tell(), self:_mine() end
