@@ -16,20 +16,18 @@ import {
   principalOf,
   type WaitAnswer,
 } from "../lua/contract.js";
-import type { StoredTimer } from "../store/timers.js";
 import type { PlainObject, PlainValue } from "../values.js";
 import { faultPoint } from "../world/fault-point.js";
+import { BurstTimers } from "./burst-timers.js";
 import { CallHost } from "./call-host.js";
 import { deriveRow } from "./derive-row.js";
-import { takeUp } from "./due-time.js";
 import { isKernelCall, startEmit } from "./kernel-methods.js";
 import type { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import type { CommitNotes, EmittedEvent, OpenObject } from "./open-object.js";
 import { isAsking, OutgoingCalls } from "./outgoing-calls.js";
 import { assertEnded, type LuaEnd, type LuaStop, runLua } from "./run-lua.js";
-import type { FailedTimer, TimerFaults } from "./timer-faults.js";
-import { afterFailure } from "./try-outcome.js";
+import type { TimerFaults } from "./timer-faults.js";
 import { wakeObject } from "./wake-object.js";
 import {
   type CallWork,
@@ -38,7 +36,6 @@ import {
   isNoTimers,
   type Outcome,
   type RowWork,
-  type RunningTimer,
   type SentWork,
   type TimersWork,
   type Woken,
@@ -93,9 +90,6 @@ interface RunningCall {
   undoes: "savepoint" | "transaction";
 }
 
-/** Timers that one transaction runs at most. */
-const TIMERS_MAX = 64;
-
 type Performed = Outcome | { readonly kind: "waits"; readonly call: WaitingCall };
 
 export class Burst {
@@ -106,7 +100,7 @@ export class Burst {
   readonly #generation: number;
   readonly #mailbox: Mailbox<Work>;
   readonly #awakeAs: string | undefined;
-  readonly #timerFaults: TimerFaults;
+  readonly #timers: BurstTimers;
   /** What the burst waits for before it may write; undefined when no read beside the mailbox is under way. */
   readonly #readsUnderWay: () => Promise<void> | undefined;
   readonly #outcomes: Outcome[] = [];
@@ -114,11 +108,6 @@ export class Burst {
   #seqs = 0;
   #ends = false;
   readonly #rows: RowWork[] = [];
-  /** Answered when the transaction has ended, with when the next timer is due. */
-  readonly #wakes: TimersWork[] = [];
-  #timersRan = 0;
-  /** What is so of the faults of timers when the transaction is kept. */
-  #faultsAfter: "recorded" | "cleared" | undefined;
   readonly #sents: SentWork[] = [];
   #brokenBy: MoonportError | undefined;
   #startMark = 0;
@@ -135,7 +124,7 @@ export class Burst {
     timerFaults: TimerFaults,
     readsUnderWay: () => Promise<void> | undefined,
   ) {
-    this.#timerFaults = timerFaults;
+    this.#timers = new BurstTimers(context, open, timerFaults);
     this.#readsUnderWay = readsUnderWay;
     this.#context = context;
     this.#open = open;
@@ -236,7 +225,7 @@ export class Burst {
       // Other classes serve meanwhile: whoever still waits is theirs.
       if (catalog.generation !== this.#generation) return;
       const nowMs = clock.monotonicMs();
-      const isAlone = this.#timerFaults.isWary;
+      const isAlone = this.#timers.runAlone;
       const work = this.#mailbox.take(nowMs, isAlone && count > 0 ? isNoTimers : isForBurst);
       if (work === undefined) return;
       if (work.kind === "call") this.#context.counters.mailboxMs.record(nowMs - work.sinceMs);
@@ -264,110 +253,15 @@ export class Burst {
   async #runTimers(work: TimersWork, isBehind: boolean): Promise<void> {
     const refusal = this.#refusal(isBehind);
     if (refusal !== undefined) return void this.#outcomes.push({ kind: "failed", work, error: refusal });
-    this.#wakes.push(work);
-    const { unrecorded, isWary } = this.#timerFaults;
-    if (unrecorded !== undefined) return this.#record(unrecorded);
-    const { timers } = this.#open.tables;
-    const due = timers.due(this.#context.world.clock.wallMs(), isWary ? 2 : TIMERS_MAX);
-    if (due.length <= 1) this.#faultsAfter = "cleared";
-    for (const [index, timer] of (isWary ? due.slice(0, 1) : due).entries()) {
+    for (const [index, timer] of this.#timers.begin(work).entries()) {
       for (let wait = this.#mayGoOn(); wait !== undefined; wait = this.#mayGoOn()) await wait;
       if (this.#ends) return;
-      // One before it may have cancelled or moved it.
-      const now = index === 0 ? timer : timers.get(timer.id);
-      const run = now && this.#dueRun(now);
-      if (run === undefined) continue;
-      this.#timersRan++;
-      const call = this.#timerCall(run);
+      const call = this.#timers.callOf(timer, index === 0);
+      if (call === undefined) continue;
       this.#current = call;
       const running = this.#perform(call, false);
       this.#took(running instanceof Promise ? await running : running);
       if (this.#waiting !== undefined) return;
-    }
-  }
-
-  /** Of a timer that took its transaction along. One that was cancelled or moved since has not failed. */
-  #record({ run, error }: FailedTimer): void {
-    const { id, dueMs } = run.timer;
-    if (this.#open.tables.timers.get(id)?.dueMs === dueMs) {
-      this.#timersRan++;
-      this.#timerFailed(run, error);
-    }
-    this.#faultsAfter = "recorded";
-  }
-
-  /** What is due of a timer now. One that is found too late is skipped. */
-  #dueRun(timer: StoredTimer): RunningTimer | undefined {
-    const { timers } = this.#open.tables;
-    const nowMs = this.#context.world.clock.wallMs();
-    if (timer.dueMs > nowMs) return undefined;
-    const state = timers.stateOf(timer.id);
-    const isFirstTry = state.runDueMs === undefined;
-    const { DELAY_LATE_MS } = this.#context.settings;
-    const lateMs = isFirstTry ? DELAY_LATE_MS : Number.POSITIVE_INFINITY;
-    const { kind, dueMs, nextMs } = takeUp(timer.plan, state.runDueMs ?? timer.dueMs, nowMs, lateMs);
-    if (kind === "run") return { timer, state, dueMs: state.runDueMs ?? dueMs, nextMs };
-    this.#timersRan++;
-    timers.ended({ timer, dueMs, atMs: nowMs, outcome: "skipped", nextMs });
-    return undefined;
-  }
-
-  #timerCall(run: RunningTimer): CallWork {
-    const { id, name, method, args } = run.timer;
-    const { world, settings } = this.#context;
-    const sinceMs = world.clock.monotonicMs();
-    return {
-      kind: "call",
-      method,
-      access: "write",
-      args,
-      caller: { kind: "timer", id: name ?? String(id) },
-      // The calls that it makes are the same when it has to be run again.
-      callId: `timer-${id}-${run.dueMs}`,
-      waiter: undefined,
-      sinceMs,
-      expiresMs: sinceMs + settings.CALL_TIMEOUT_MS,
-      chain: [],
-      timer: run,
-      deferred: undefined,
-      resolve() {},
-      reject() {},
-    };
-  }
-
-  #timerEnded({ timer, dueMs, nextMs }: RunningTimer): void {
-    const atMs = this.#context.world.clock.wallMs();
-    this.#open.tables.timers.ended({ timer, dueMs, atMs, outcome: "done", nextMs });
-  }
-
-  /** After what it did was undone: it is tried again, or given up. Also of an object that is full. */
-  #timerFailed(run: RunningTimer, error: MoonportError): void {
-    const { database } = this.#open;
-    if (!database.doomed) database.withSpareRoom(() => this.#noteFailed(run, error));
-  }
-
-  #noteFailed({ timer, state, dueMs, nextMs }: RunningTimer, error: MoonportError): void {
-    const { world, settings, log, counters } = this.#context;
-    const { timers } = this.#open.tables;
-    const nowMs = world.clock.wallMs();
-    const { tries, attempts, beganMs = nowMs } = state;
-    const tried = { tries, attempts, beganMs, callIdMs: nowMs, doubtful: false };
-    const next = afterFailure(tried, error, nowMs, settings, world.random.fraction());
-    const fields = {
-      object: this.#open.object.id,
-      timer: timer.name ?? timer.id,
-      method: timer.method,
-      code: error.code,
-    };
-    log.warn(fields, `a timer ${next.kind === "dead" ? "is given up" : "failed"}: ${error.message}`);
-    if (next.kind === "dead") {
-      counters.delay.timersDead++;
-      timers.ended({ timer, dueMs, atMs: nowMs, outcome: "dead", error: next.error, nextMs });
-    } else {
-      counters.delay.timersFailed++;
-      const { untilMs, counts } = next;
-      const more = { tries: tries + 1, attempts: attempts + (counts ? 1 : 0), beganMs, error: next.error };
-      timers.again(timer, { ...more, untilMs, dueMs });
     }
   }
 
@@ -389,7 +283,7 @@ export class Burst {
     if (known !== undefined) return known;
     const poison = this.#context.quarantine.refusal(this.#open.object, work.method);
     if (poison !== undefined) {
-      if (work.timer !== undefined) this.#timerFailed(work.timer, poison);
+      if (work.timer !== undefined) this.#timers.failed(work.timer, poison);
       return { kind: "failed", work, error: poison };
     }
     const undoes = this.#protect();
@@ -472,7 +366,7 @@ export class Burst {
     host.close();
     if (end.kind === "failed") return this.#undo(work, running, running.outgoing.failure(asMoonportError(end.error)));
     try {
-      if (work.timer !== undefined) this.#timerEnded(work.timer);
+      if (work.timer !== undefined) this.#timers.ended(work.timer);
       const wrote = this.#open.database.wroteSince(mark) || host.destroys;
       if (wrote) return this.#keep(work, running, end.value);
       this.#keepWrites(running);
@@ -484,7 +378,7 @@ export class Burst {
 
   #keep(work: CallWork, running: RunningCall, value: PlainValue): Outcome {
     const { host } = running;
-    const seq = this.#open.committedSeq + this.#seqs + 1;
+    const seq = this.#lastSeq + 1;
     const { callIds } = this.#open.tables;
     const { callId: id, method, args, timer } = work;
     const principal = principalOf(work.caller);
@@ -508,12 +402,17 @@ export class Burst {
     const { database } = this.#open;
     if (undoes === "savepoint") database.rollbackTo();
     else database.startOver();
-    if (work.timer !== undefined) this.#timerFailed(work.timer, error);
+    if (work.timer !== undefined) this.#timers.failed(work.timer, error);
     return { kind: "failed", work, error };
   }
 
   #nextSeq(): number {
     this.#seqs++;
+    return this.#lastSeq;
+  }
+
+  /** That the transaction ends at, as far as it has come. */
+  get #lastSeq(): number {
     return this.#open.committedSeq + this.#seqs;
   }
 
@@ -525,13 +424,18 @@ export class Burst {
     const isStillborn = this.#open.isUnwritten && !callsWrote && this.#waiting === undefined;
     if (isStillborn) {
       database.rollback();
-      return this.#ended({ isAwake: false, retryRow: false, notes: undefined, woken: this.#woken() });
+      return this.#ended({
+        isAwake: false,
+        retryRow: false,
+        notes: undefined,
+        woken: this.#timers.woken(this.#lastSeq, this.#ends),
+      });
     }
     const derived = callsWrote || preludeWrote || this.#rows.length > 0 ? this.#deriveRow() : undefined;
     const wrote = database.wroteSince(this.#startMark);
     if (wrote && this.#seqs === 0) this.#nextSeq();
     const notes = this.#seqs > 0 ? this.#lastWrites() : undefined;
-    const woken = this.#woken();
+    const woken = this.#timers.woken(this.#lastSeq, this.#ends);
     // A failed call leaves pages that are dirty though unchanged: committed, they would stand in the WAL and no flight take them.
     if (notes === undefined) database.rollback();
     else {
@@ -544,7 +448,7 @@ export class Burst {
   #lastWrites(): CommitNotes {
     if (this.#ends) this.#open.noteEnd();
     this.#open.writeRecords();
-    const isToldToShard = this.#wakes.some(({ teller }) => teller === "asker");
+    const isToldToShard = this.#timers.wakes.some(({ teller }) => teller === "asker");
     return this.#open.notes(this.#seqs, isToldToShard);
   }
 
@@ -556,8 +460,8 @@ export class Burst {
     woken: (PlainObject & Woken) | undefined;
   }): BurstResult {
     const { woken, ...result } = fields;
-    if (this.#faultsAfter !== undefined) this.#timerFaults[this.#faultsAfter]();
-    if (woken !== undefined) for (const work of this.#wakes) this.#tell(work, woken);
+    this.#timers.kept();
+    if (woken !== undefined) for (const work of this.#timers.wakes) this.#tell(work, woken);
     for (const work of this.#sents) this.#tell(work, null);
     return {
       kind: "committed",
@@ -572,22 +476,9 @@ export class Burst {
   }
 
   #tell(work: TimersWork | SentWork, value: PlainValue): void {
-    const seq = this.#open.committedSeq + this.#seqs;
+    const seq = this.#lastSeq;
     if (this.#seqs > 0) this.#outcomes.push({ kind: "wrote", work, value, seq });
     else this.#outcomes.push({ kind: "read", work, value, seq: undefined });
-  }
-
-  /** For whoever had timers run. */
-  #woken(): (PlainObject & Woken) | undefined {
-    if (this.#wakes.length === 0) return undefined;
-    const nextMs = this.#ends ? undefined : this.#open.tables.timers.nextDueMs();
-    return {
-      epoch: this.#open.claim.manifest.epoch,
-      seq: this.#open.committedSeq + this.#seqs,
-      ran: this.#timersRan,
-      inMs: nextMs === undefined ? null : nextMs - this.#context.world.clock.wallMs(),
-      dueMs: nextMs ?? null,
-    };
   }
 
   #deriveRow(): ReturnType<typeof deriveRow> | undefined {
@@ -623,12 +514,14 @@ export class Burst {
   #die(error: MoonportError): BurstResult {
     this.#rollBackQuietly();
     const culprit = this.#brokenBy === undefined ? this.#culprit(error) : this.#current;
-    const again = this.#brokenBy === undefined && this.#blamesTimers(culprit, error) ? this.#wakes : [];
-    for (const work of this.#ran()) {
+    const ran = this.#ran();
+    const { wakes } = this.#timers;
+    const again = this.#brokenBy === undefined && this.#timers.blamed(culprit, ran, error) ? wakes : [];
+    for (const work of ran) {
       work.reject(work === culprit || isStorageFault(error) ? error : undone(this.#open.object.id, error));
     }
     for (const row of this.#rows) row.reject(error);
-    const others = again.length > 0 ? this.#sents : [...this.#wakes, ...this.#sents];
+    const others = again.length > 0 ? this.#sents : [...wakes, ...this.#sents];
     for (const work of others) work.reject(undone(this.#open.object.id, error));
     this.#giveUpWaiting(error);
     return { kind: "broken", error, again };
@@ -643,13 +536,6 @@ export class Burst {
     if (last?.kind === "failed" && last.error === error) return last.work;
     const ran = this.#ran();
     return ran.length === 1 ? ran[0] : undefined;
-  }
-
-  /** A timer that took the transaction along would be due again at once: it is remembered, or looked for. */
-  #blamesTimers(culprit: Outcome["work"] | undefined, error: MoonportError): boolean {
-    const run = timerOf(culprit);
-    if (run !== undefined) return this.#timerFaults.doomed({ run, error });
-    return culprit === undefined && this.#ran().some(timerOf) && this.#timerFaults.suspected();
   }
 
   #ran(): Outcome["work"][] {
@@ -670,10 +556,6 @@ export class Burst {
       // The connection is thrown away in any case.
     }
   }
-}
-
-function timerOf(work: Outcome["work"] | undefined): RunningTimer | undefined {
-  return work?.kind === "call" ? work.timer : undefined;
 }
 
 /** A full or broken disk is everybody's to know: trying again at once will not help. */
