@@ -11,7 +11,7 @@ import type { ObjectIdentity } from "../identity.js";
 import type { Finding } from "../lint/contract.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { Settings } from "../settings/settings.js";
-import { Claim } from "../shipping/claims.js";
+import { Claim } from "../shipping/claim.js";
 import { classPrefix, ObjectKeys, objectOfKey } from "../shipping/layout.js";
 import { decodeManifest, hasContent } from "../shipping/manifest.js";
 import { bringToPosition, removeLocalFile } from "../shipping/open-file.js";

@@ -7,7 +7,7 @@ import { asMoonportError, assert, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
 import { BucketLeg } from "../shipping/bucket-leg.js";
-import type { Claim } from "../shipping/claims.js";
+import type { Claim } from "../shipping/claim.js";
 import { databasePath } from "../shipping/layout.js";
 import { ObjectCargo } from "../shipping/object-cargo.js";
 import type { ObjectLoad, SegmentLoad } from "../shipping/object-load.js";

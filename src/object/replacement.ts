@@ -4,7 +4,7 @@
 import { MoonportError } from "../errors.js";
 import type { Restoration } from "../node-api.js";
 import { BucketLeg } from "../shipping/bucket-leg.js";
-import type { Claim } from "../shipping/claims.js";
+import type { Claim } from "../shipping/claim.js";
 import type { Position } from "../shipping/manifest.js";
 import type { SnapshotBody, SnapshotLoad } from "../shipping/object-load.js";
 import { retryPauseMs } from "../shipping/retry-pause.js";

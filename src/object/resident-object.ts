@@ -13,14 +13,16 @@ import type { ObjectIdentity } from "../identity.js";
 import type { LuaClass } from "../lua/contract.js";
 import type { StoredMessage } from "../store/outbox.js";
 import type { Deadlines } from "../world/deadlines.js";
-import { type Deferred, deferred } from "../world/deferred.js";
+import { deferred } from "../world/deferred.js";
 import { sleep, yieldTurn } from "../world/world.js";
 import { Asking } from "./asking.js";
 import { Burst, type BurstResult, type WaitingCall } from "./burst.js";
+import { Ending } from "./ending.js";
 import type { FileHolder } from "./file-pool.js";
 import { Mailbox } from "./mailbox.js";
 import type { ObjectContext } from "./object-context.js";
 import { OpenObject } from "./open-object.js";
+import { ReadsBeside } from "./reads-beside.js";
 import { TimerFaults } from "./timer-faults.js";
 import {
   attach,
@@ -41,8 +43,8 @@ type State =
   | { readonly kind: "closed" }
   | { readonly kind: "opening"; readonly opened: Promise<void>; readonly done: Promise<OpenObject> }
   | { readonly kind: "open"; readonly open: OpenObject }
-  /** Destroyed: its last messages leave, then its tombstone lands. Nothing runs until then. */
-  | { readonly kind: "ending"; readonly open: OpenObject; readonly ended: Deferred<void>; readonly left: Set<number> }
+  /** Destroyed: nothing runs any more. */
+  | { readonly kind: "ending"; readonly open: OpenObject; readonly ending: Ending }
   /** What was committed still ships; then the file is thrown away. */
   | { readonly kind: "breaking"; readonly done: Promise<void> }
   /** Other content takes its place: nothing else runs. The file is absent where it could not be opened, or is closed by now. */
@@ -74,10 +76,7 @@ export class ResidentObject implements FileHolder {
   #burst: Burst | undefined;
   /** Set while a call waits for another object's answer. */
   #asking: Asking | undefined;
-  #activeReads = 0;
-  /** Reads that wait for a writer's end. */
-  #waitingReads: (() => void)[] = [];
-  #writerWaits = false;
+  readonly #reads: ReadsBeside;
   #activityWaiters: (() => void)[] = [];
   readonly #timerFaults = new TimerFaults();
   readonly #abandoned = new AbortController();
@@ -97,6 +96,11 @@ export class ResidentObject implements FileHolder {
       max: context.settings.OBJECT_MAILBOX_MAX,
       deadlines,
       refusal: (work, nowMs) => waitedInVain(object.id, work, nowMs),
+    });
+    this.#reads = new ReadsBeside({
+      object: object.id,
+      waitingMax: context.settings.OBJECT_MAILBOX_MAX,
+      idle: () => this.#activityEnded(),
     });
     this.lastUsedMs = context.world.clock.monotonicMs();
   }
@@ -129,7 +133,7 @@ export class ResidentObject implements FileHolder {
   /** Resolves when that is over; at once where it is not so. @throws MoonportError `not_durable_yet` */
   async settled(): Promise<void> {
     const state = this.#state;
-    if (state.kind === "ending") await this.#endReached(state.open, state.ended.promise);
+    if (state.kind === "ending") await this.#endReached(state.ending);
     else if (state.kind === "breaking" || state.kind === "replacing") await state.done;
   }
 
@@ -145,20 +149,13 @@ export class ResidentObject implements FileHolder {
   async lastMessages(limit: number): Promise<readonly StoredMessage[] | undefined> {
     if (this.#state.kind === "opening") await this.#state.opened;
     if (this.#state.kind !== "ending") return undefined;
-    const { open, left } = this.#state;
-    return open.tables.outbox
-      .read(0, limit + left.size)
-      .filter(({ number }) => !left.has(number))
-      .slice(0, limit);
+    return this.#state.ending.messages(limit);
   }
 
   /** They have left an object that was destroyed: its file changes no more. @returns false when it is no such object */
   lastMessagesLeft(numbers: readonly number[]): boolean {
     if (this.#state.kind !== "ending") return false;
-    const { open, left } = this.#state;
-    const isLast = left.size < open.tables.outbox.count;
-    for (const number of numbers) left.add(number);
-    if (isLast && left.size >= open.tables.outbox.count) open.endAfterMessages();
+    this.#state.ending.messagesLeft(numbers);
     return true;
   }
 
@@ -198,12 +195,12 @@ export class ResidentObject implements FileHolder {
     if (this.#state.kind !== "open" || this.#awakeAs !== lua.version) return undefined;
     this.#touch();
     if (!this.#mustWaitForWriter()) return this.#runRead(work, this.#state.open);
-    return this.#writerEnded().then(() => this.readAwake(lua, work));
+    return this.#reads.writerEnded().then(() => this.readAwake(lua, work));
   }
 
   tryCloseFile(): boolean {
     const state = this.#state;
-    if (state.kind !== "open" || this.#isPumping || this.#activeReads > 0 || this.#mailbox.size > 0) return false;
+    if (state.kind !== "open" || this.#isPumping || this.#reads.any || this.#mailbox.size > 0) return false;
     if (!state.open.shipper.clean) return false;
     const settled = state.open.cargo.settleFile();
     if (settled === "in_use") return false;
@@ -215,7 +212,7 @@ export class ResidentObject implements FileHolder {
 
   /** Whether nothing would be lost if this object were forgotten now; closes its file on the way. */
   tryLeave(): boolean {
-    if (this.#isPumping || this.#mailbox.size > 0 || this.#waitingReads.length > 0) return false;
+    if (this.#isPumping || this.#mailbox.size > 0 || this.#reads.anyWaits) return false;
     if (this.#state.kind !== "closed" && !this.tryCloseFile()) return false;
     this.#mailbox.close();
     return true;
@@ -228,7 +225,7 @@ export class ResidentObject implements FileHolder {
 
   /** Waits for the mailbox to empty and everything to land, then closes. Rejects when shipping fails. */
   async drain(): Promise<void> {
-    while (this.#isPumping || this.#activeReads > 0) await this.#activityEnds();
+    while (this.#isPumping || this.#reads.any) await this.#activityEnds();
     switch (this.#state.kind) {
       case "closed":
         return;
@@ -242,7 +239,7 @@ export class ResidentObject implements FileHolder {
         return this.#state.open.shipper.drain();
       case "open":
         await this.#state.open.shipper.drain();
-        if (this.#isPumping || this.#activeReads > 0) return this.drain();
+        if (this.#isPumping || this.#reads.any) return this.drain();
         this.tryCloseFile();
     }
   }
@@ -348,7 +345,7 @@ export class ResidentObject implements FileHolder {
     }
     if (this.#state.kind === "replacing") this.#stays(this.#state.open, session);
     ended.resolve();
-    this.#letReadsRun();
+    this.#reads.letRun();
   }
 
   /** Nothing, or not yet, stands in the file's place. Under another session than it was claimed under it is not served. */
@@ -367,7 +364,7 @@ export class ResidentObject implements FileHolder {
       throw error;
     }
     await open.shipper.drain();
-    for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
+    for (let wait = this.#reads.untilNone(); wait !== undefined; wait = this.#reads.untilNone()) await wait;
     if (this.#state.kind === "open" && this.#state.open === open) return open;
     throw residencyEnded(this.object.id);
   }
@@ -382,7 +379,7 @@ export class ResidentObject implements FileHolder {
   }
 
   async #runBurst(open: OpenObject): Promise<void> {
-    for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
+    for (let wait = this.#reads.untilNone(); wait !== undefined; wait = this.#reads.untilNone()) await wait;
     // Lost while it was waited for: whoever stands in the mailbox has it opened afresh.
     if (this.openFile !== open) return;
     const lua = this.#context.catalog.classOf(this.object.app, this.object.className);
@@ -392,7 +389,7 @@ export class ResidentObject implements FileHolder {
   }
 
   #newBurst(open: OpenObject, lua: LuaClass): Burst {
-    const readsUnderWay = () => this.#readsUnderWay();
+    const readsUnderWay = () => this.#reads.untilNone();
     return new Burst(this.#context, open, lua, this.#mailbox, this.#awakeAs, this.#timerFaults, readsUnderWay);
   }
 
@@ -407,7 +404,7 @@ export class ResidentObject implements FileHolder {
         const answer = await this.#asking.answer();
         this.#asking = undefined;
         running.outgoing.took(request, answer);
-        for (let wait = this.#readsUnderWay(); wait !== undefined; wait = this.#readsUnderWay()) await wait;
+        for (let wait = this.#reads.untilNone(); wait !== undefined; wait = this.#reads.untilNone()) await wait;
         if (this.openFile === open) {
           const burst = this.#newBurst(open, lua);
           return await this.#transact(open, lua, burst, () => burst.goOn(waiting, answer));
@@ -433,7 +430,7 @@ export class ResidentObject implements FileHolder {
     const result = await run();
     this.#burst = undefined;
     // One that was broken while it waited for a read has not asked again.
-    this.#writerWaits = false;
+    this.#reads.writerWentOn();
     this.#touch();
     try {
       this.#settleBurst(open, lua, result);
@@ -441,7 +438,7 @@ export class ResidentObject implements FileHolder {
     } finally {
       // Lost between the burst's last look and now: it took its end for its own, and nobody else has closed the file.
       if (burst.brokenBy !== undefined && result.kind !== "broken") this.#break(open, burst.brokenBy);
-      this.#letReadsRun();
+      this.#reads.letRun();
     }
   }
 
@@ -510,7 +507,7 @@ export class ResidentObject implements FileHolder {
       case "opening":
         return this.#state.done;
       case "ending":
-        return this.#endReached(this.#state.open, this.#state.ended.promise).then(() => this.#opened());
+        return this.#endReached(this.#state.ending).then(() => this.#opened());
       case "breaking":
       case "replacing":
         return this.#state.done.then(() => this.#opened());
@@ -575,7 +572,7 @@ export class ResidentObject implements FileHolder {
   }
 
   #closeNow(open: OpenObject, cause: MoonportError): void {
-    if (this.#state.kind === "ending") this.#state.ended.resolve();
+    if (this.#state.kind === "ending") this.#state.ending.closed();
     this.#state = CLOSED;
     open.close(cause);
     this.#context.files.release(this);
@@ -583,10 +580,10 @@ export class ResidentObject implements FileHolder {
 
   /** The object was destroyed: its last flight carries the tombstone, once the messages that it has sent have left. */
   #endWith(open: OpenObject): void {
-    this.#state = { kind: "ending", open, ended: deferred(), left: new Set() };
+    const ending = new Ending(open);
+    this.#state = { kind: "ending", open, ending };
     this.#awakeAs = undefined;
-    if (!open.isDestroyed) open.end();
-    else if (open.tables.outbox.count === 0) open.endAfterMessages();
+    ending.begin();
     this.#takeWordOfMessages();
   }
 
@@ -602,21 +599,21 @@ export class ResidentObject implements FileHolder {
   }
 
   /** Resolves when nothing of it is left. @throws MoonportError `not_durable_yet` when that takes too long */
-  async #endReached(open: OpenObject, ended: Promise<void>): Promise<void> {
+  async #endReached({ open, reached }: Ending): Promise<void> {
     const { world, settings } = this.#context;
     await this.#throughReadGate(open);
     const over = new AbortController();
     const late = sleep(world, settings.OBJECT_ACK_GATE_MS, over.signal).then(() => {
       if (!over.signal.aborted) throw notDurableYet(this.object.id, undefined);
     });
-    await Promise.race([ended, late]).finally(() => over.abort());
+    await Promise.race([reached, late]).finally(() => over.abort());
   }
 
   #hasEnded(open: OpenObject): void {
     this.#context.claims.ended(this.object);
     this.#closeNow(open, residencyEnded(this.object.id));
     this.#discardFile(open);
-    this.#letReadsRun();
+    this.#reads.letRun();
   }
 
   /** The file is in doubt: what it had committed before is still shipped from its WAL, then it is thrown away. */
@@ -678,7 +675,7 @@ export class ResidentObject implements FileHolder {
     this.#context.counters.residenciesBroken++;
     this.#closeNow(open, error);
     this.#discardFile(open);
-    this.#letReadsRun();
+    this.#reads.letRun();
   }
 
   // Reads beside the mailbox
@@ -686,12 +683,12 @@ export class ResidentObject implements FileHolder {
   async #readLater<T>(work: ReadWork<T>): Promise<T> {
     this.#touch();
     await this.#opened();
-    if (this.#mustWaitForWriter()) await this.#writerEnded();
+    if (this.#mustWaitForWriter()) await this.#reads.writerEnded();
     return this.read(work);
   }
 
   #runRead<T>(work: ReadWork<T>, open: OpenObject): T | Promise<T> {
-    this.#activeReads++;
+    this.#reads.began();
     let running: T | Promise<T>;
     try {
       running = work(open);
@@ -709,8 +706,7 @@ export class ResidentObject implements FileHolder {
   #readEnded<T>(open: OpenObject, ended: EndedRead<T>): T | Promise<T> {
     // Asked first: whoever waits for an open file may be given this one as soon as the read is over.
     const gate = this.#throughReadGate(open);
-    this.#activeReads--;
-    if (this.#activeReads === 0) this.#activityEnded();
+    this.#reads.ended();
     const tell = (): T => {
       // Another owner may have written since: what no journal vouches for is told under a valid session only (E4).
       if (!this.#context.fleet.isValid()) throw fenced();
@@ -721,33 +717,7 @@ export class ResidentObject implements FileHolder {
   }
 
   #mustWaitForWriter(): boolean {
-    return this.#writerWaits || this.#burst?.hasWritten === true;
-  }
-
-  /** @throws MoonportError `mailbox_full` */
-  #writerEnded(): Promise<void> {
-    if (this.#waitingReads.length >= this.#context.settings.OBJECT_MAILBOX_MAX) {
-      throw MoonportError.of("mailbox_full", `${this.object.id} has ${this.#waitingReads.length} reads waiting`, {
-        object: this.object.id,
-        retryAfterMs: 1_000,
-      });
-    }
-    return new Promise((resolve) => void this.#waitingReads.push(resolve));
-  }
-
-  #letReadsRun(): void {
-    const waiting = this.#waitingReads;
-    this.#waitingReads = [];
-    for (const run of waiting) run();
-  }
-
-  /**
-   * What a writer waits for before it may write: undefined when no read is under way. One that needs several slices would
-   * else see writes that may yet be rolled back. None begins meanwhile, or the writer would wait for ever.
-   */
-  #readsUnderWay(): Promise<void> | undefined {
-    this.#writerWaits = this.#activeReads > 0;
-    return this.#writerWaits ? this.#activityEnds() : undefined;
+    return this.#reads.writerWaits || this.#burst?.hasWritten === true;
   }
 
   /** Resolves when the task comes to rest or the last read under way ends. */

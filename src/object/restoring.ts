@@ -9,7 +9,7 @@ import { asMoonportError, isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { ExportedDatabase, HistoryEra, ObjectHistory, PointInTime, Restoration, Restored } from "../node-api.js";
 import type { AssembledState, StateLimit } from "../shipping/assemble-state.js";
-import type { Claim } from "../shipping/claims.js";
+import type { Claim } from "../shipping/claim.js";
 import { type Era, ObjectPast } from "../shipping/history.js";
 import { databasePath } from "../shipping/layout.js";
 import { hasContent, type Manifest } from "../shipping/manifest.js";

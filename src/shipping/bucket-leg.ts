@@ -13,7 +13,7 @@ import type { Settings } from "../settings/settings.js";
 import { faultPoint } from "../world/fault-point.js";
 import type { Logger } from "../world/logger.js";
 import { uuidv7, type World } from "../world/world.js";
-import type { Claim } from "./claims.js";
+import type { Claim } from "./claim.js";
 import { Collector, isCompaction, pastBeside } from "./collection.js";
 import {
   decodeManifest,

@@ -18,6 +18,7 @@ import { deferred } from "../world/deferred.js";
 import { faultPoint } from "../world/fault-point.js";
 import { uuidv7, type World } from "../world/world.js";
 import { type BulkClaimsParts, type BulkOutcome, claimInBulk, type StandingRecord } from "./bulk-claims.js";
+import { Claim } from "./claim.js";
 import type { FleetView } from "./fleet-view.js";
 import { ObjectKeys } from "./layout.js";
 import {
@@ -25,57 +26,13 @@ import {
   decodeManifest,
   encodeManifest,
   firstManifest,
-  inlineBytes,
   type Manifest,
   ownershipOf,
   withEventsLost,
   withOwnership,
 } from "./manifest.js";
 import { gatherPromises } from "./promises.js";
-import type { NextSweep } from "./retention.js";
 import { tailOf, withTail } from "./tail.js";
-
-/** One owned object's record, as this session last wrote it. Only the object's leg changes it. */
-export class Claim {
-  readonly object: ObjectIdentity;
-  nextSweep: NextSweep = { kind: "due" };
-  #manifest: Manifest;
-  #version: Version;
-  #inlineBytes: number;
-  /** Thousands are claimed that nobody calls for long. */
-  #keys: ObjectKeys | undefined;
-
-  constructor(object: ObjectIdentity, manifest: Manifest, version: Version) {
-    this.object = object;
-    this.#manifest = manifest;
-    this.#version = version;
-    this.#inlineBytes = inlineBytes(manifest);
-  }
-
-  get keys(): ObjectKeys {
-    this.#keys ??= new ObjectKeys(this.object);
-    return this.#keys;
-  }
-
-  /** What the record holds of segments, bytes. */
-  get inlineBytes(): number {
-    return this.#inlineBytes;
-  }
-
-  get manifest(): Manifest {
-    return this.#manifest;
-  }
-
-  get version(): Version {
-    return this.#version;
-  }
-
-  advance(manifest: Manifest, version: Version): void {
-    this.#manifest = manifest;
-    this.#version = version;
-    this.#inlineBytes = inlineBytes(manifest);
-  }
-}
 
 type ClaimSettings = Pick<
   Settings,

@@ -19,7 +19,7 @@ import type { Bucket } from "../bucket/bucket.js";
 import { faultPoint } from "../world/fault-point.js";
 import type { Logger } from "../world/logger.js";
 import type { World } from "../world/world.js";
-import type { Claim } from "./claims.js";
+import type { Claim } from "./claim.js";
 import type { ObjectKeys } from "./layout.js";
 import { encodeManifest, hasContent, type Manifest } from "./manifest.js";
 import type { ObjectLoad } from "./object-load.js";

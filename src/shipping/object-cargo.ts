@@ -13,7 +13,7 @@ import { type ObjectDatabase, PAGE_BYTES } from "../store/object-database.js";
 import type { FileHandle, Folder } from "../world/folder.js";
 import { type World, yieldTurn } from "../world/world.js";
 import { ChangesSince } from "./changes-since.js";
-import type { Claim } from "./claims.js";
+import type { Claim } from "./claim.js";
 import { type CompactionSettings, compactionOf, mergeIsFull } from "./compaction.js";
 import { hasContent, type Position } from "./manifest.js";
 import type { ObjectEnd, ObjectLoad, RecordLoad, SegmentLoad, SnapshotLoad } from "./object-load.js";

@@ -5,7 +5,7 @@
 import { PAGE_BYTES } from "../store/object-database.js";
 import { type World, yieldTurn } from "../world/world.js";
 import { assembleState, type StateReader } from "./assemble-state.js";
-import type { Claim } from "./claims.js";
+import type { Claim } from "./claim.js";
 import { databasePath } from "./layout.js";
 import { hasContent } from "./manifest.js";
 import { PageLedger } from "./wal/page-identity.js";

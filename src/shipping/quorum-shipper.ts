@@ -20,7 +20,7 @@ import type { Settings } from "../settings/settings.js";
 import { faultPoint } from "../world/fault-point.js";
 import type { Timer, World } from "../world/world.js";
 import type { RecordWatch } from "./bucket-leg.js";
-import type { Claim } from "./claims.js";
+import type { Claim } from "./claim.js";
 import type { FleetView } from "./fleet-view.js";
 import { GateQueue, type GateWaiter } from "./gate-queue.js";
 import { type Manifest, ownershipOf } from "./manifest.js";

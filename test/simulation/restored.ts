@@ -3,7 +3,7 @@ import { MemoryBucket } from "../../src/bucket/memory-bucket.js";
 import type { MemoryContents } from "../../src/bucket/memory-contents.js";
 import { identityOf, type ObjectIdentity } from "../../src/identity.js";
 import type { Settings } from "../../src/settings/settings.js";
-import { Claim } from "../../src/shipping/claims.js";
+import { Claim } from "../../src/shipping/claim.js";
 import { hasContent } from "../../src/shipping/manifest.js";
 import { bringToPosition } from "../../src/shipping/open-file.js";
 import type { EventRow } from "../../src/store/events.js";

@@ -1,6 +1,6 @@
 /** Objects that go to another node, and something of them does not, or not in its time. */
 import type { ObjectIdentity } from "../../../src/identity.js";
-import type { Claim } from "../../../src/shipping/claims.js";
+import type { Claim } from "../../../src/shipping/claim.js";
 import { replacing } from "./replacing.js";
 import { only, type Variant } from "./variant.js";
 
