@@ -1,10 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ObjectFile } from "./object-file.js";
+import { TransactionModel, type TransactionStep } from "./transaction-model.js";
 
-type Step =
-  | { readonly kind: "append"; readonly events: number }
-  | { readonly kind: "savepoint" | "release" | "rollbackTo" | "commit" | "rollback" | "reopen" };
+type Step = { readonly kind: "append"; readonly events: number } | { readonly kind: TransactionStep };
 
 const steps: fc.Arbitrary<Step> = fc.oneof(
   // Some write more than one statement takes, and more than is deleted at a time.
@@ -26,53 +25,16 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** How many events there ever were: by the last commit, in the open transaction, and where each savepoint began. */
-interface Model {
-  committed: number;
-  current: number;
-  savepoints: number[];
-}
+/** How many events there ever were. */
+type Model = TransactionModel<number>;
 
 function play(file: ObjectFile, model: Model, step: Step): void {
-  const { database } = file;
-  switch (step.kind) {
-    case "append":
-      for (let count = 0; count < step.events; count++) {
-        const mark = database.writeMark;
-        expect(file.tables.events.append("e", model.current + 1, 0)).toBe(model.current + 1);
-        expect(database.wroteSince(mark)).toBe(true);
-        model.current++;
-      }
-      return;
-    case "savepoint":
-      database.savepoint();
-      model.savepoints.push(model.current);
-      return;
-    case "release":
-      if (model.savepoints.pop() !== undefined) database.release();
-      return;
-    case "rollbackTo": {
-      const saved = model.savepoints.pop();
-      if (saved === undefined) return;
-      database.rollbackTo();
-      model.current = saved;
-      return;
-    }
-    case "commit":
-      while (model.savepoints.pop() !== undefined) database.release();
-      database.commit();
-      model.committed = model.current;
-      checkKept(file, model.committed);
-      database.begin();
-      return;
-    case "rollback":
-    case "reopen":
-      if (step.kind === "rollback") database.rollback();
-      else file.reopen();
-      model.savepoints = [];
-      model.current = model.committed;
-      checkKept(file, model.committed);
-      file.database.begin();
+  if (step.kind !== "append") return model.play(file, step.kind, () => checkKept(file, model.committed));
+  for (let count = 0; count < step.events; count++) {
+    const mark = file.database.writeMark;
+    expect(file.tables.events.append("e", model.current + 1, 0)).toBe(model.current + 1);
+    expect(file.database.wroteSince(mark)).toBe(true);
+    model.current++;
   }
 }
 
@@ -93,7 +55,7 @@ test("whatever is rolled back and opened again, events are numbered without gaps
   fc.assert(
     fc.property(fc.array(steps, { maxLength: 50 }), (played) => {
       const file = new ObjectFile({ EVENT_ROWS_MAX: ROWS_MAX });
-      const model: Model = { committed: 0, current: 0, savepoints: [] };
+      const model = new TransactionModel(0, (events) => events);
       file.database.begin();
       for (const step of played) {
         play(file, model, step);

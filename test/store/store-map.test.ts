@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { ValueCache } from "../../src/store/value-cache.js";
 import type { PlainValue } from "../../src/values.js";
 import { errorOf, ObjectFile } from "./object-file.js";
+import { TransactionModel, type TransactionStep } from "./transaction-model.js";
 
 const volatileRows = (file: ObjectFile): unknown =>
   file.value("SELECT count(*) FROM sqlite_schema WHERE name LIKE '%volatile'");
@@ -228,7 +229,7 @@ type Step =
   | { readonly kind: "list"; readonly prefix: string; readonly limit: number }
   /** Sets so many keys, each so often: what waits for COMMIT goes beyond each of its bounds. */
   | { readonly kind: "flood"; readonly keys: number; readonly times: number; readonly bytes: number }
-  | { readonly kind: "fold" | "savepoint" | "release" | "rollbackTo" | "commit" | "rollback" | "reopen" };
+  | { readonly kind: "fold" | TransactionStep };
 
 const keys = fc.constantFrom("a", "ab", "b", "b/c", "☾");
 const plain: fc.Arbitrary<PlainValue> = fc.oneof(
@@ -276,15 +277,10 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** The same operations on a Map, with a copy of it for the transaction and for each savepoint. */
-class Model {
-  current = new Map<string, PlainValue>();
-  committed = new Map<string, PlainValue>();
-  savepoints: Map<string, PlainValue>[] = [];
-}
+/** The same operations on a Map. */
+type Model = TransactionModel<Map<string, PlainValue>>;
 
 function play(file: ObjectFile, model: Model, step: Step): void {
-  const { database } = file;
   const { store } = file.tables;
   switch (step.kind) {
     case "set":
@@ -328,33 +324,8 @@ function play(file: ObjectFile, model: Model, step: Step): void {
     case "fold":
       store.fold();
       return;
-    case "savepoint":
-      database.savepoint();
-      model.savepoints.push(new Map(model.current));
-      return;
-    case "release":
-      if (model.savepoints.pop() !== undefined) database.release();
-      return;
-    case "rollbackTo": {
-      const saved = model.savepoints.pop();
-      if (saved === undefined) return;
-      database.rollbackTo();
-      model.current = saved;
-      return;
-    }
-    case "commit":
-      while (model.savepoints.pop() !== undefined) database.release();
-      database.commit();
-      model.committed = new Map(model.current);
-      database.begin();
-      return;
-    case "rollback":
-    case "reopen":
-      if (step.kind === "rollback") database.rollback();
-      else file.reopen();
-      model.savepoints = [];
-      model.current = new Map(model.committed);
-      file.database.begin();
+    default:
+      model.play(file, step.kind);
   }
 }
 
@@ -362,7 +333,7 @@ test("behaves as a Map through savepoints, rollbacks, folds and reopening, whate
   fc.assert(
     fc.property(fc.array(steps, { maxLength: 60 }), fc.constantFrom(0, 500, 65_536), (played, cacheBytes) => {
       const file = new ObjectFile({ STORE_CACHE_BYTES: cacheBytes });
-      const model = new Model();
+      const model: Model = new TransactionModel(new Map(), (entries) => new Map(entries));
       file.database.begin();
       for (const step of played) play(file, model, step);
       expect(file.tables.store.list("")).toEqual([...model.current].sort());
