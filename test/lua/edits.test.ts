@@ -346,7 +346,7 @@ const CASES: readonly Case[] = [
   {
     promise: "tries of a pattern count",
     edits: ["the matcher counts"],
-    see: `${LETTERS} return s:find("%f[b]")`,
+    see: `${LETTERS} return s:find("%bxy")`,
     limits: STEPS,
     expected: KILLED,
   },
@@ -384,6 +384,53 @@ const CASES: readonly Case[] = [
     see: `${LETTERS} return utf8.len(s)`,
     limits: STEPS,
     expected: KILLED,
+  },
+  {
+    promise: "characters that utf8 passes over count",
+    edits: ["utf8 counts the bytes it passes over"],
+    see: `${LETTERS} return utf8.offset(s, 50000)`,
+    limits: STEPS,
+    expected: KILLED,
+  },
+  {
+    promise: "members of a set count",
+    edits: ["the matcher counts the members of a set"],
+    see: `return ("x"):rep(50):find("[${"a".repeat(1_000)}]")`,
+    limits: { steps: 80_000 },
+    expected: KILLED,
+  },
+  {
+    promise: "the length of a set counts",
+    edits: ["the matcher counts on its way to the end of a set"],
+    see: `return ("x"):rep(50):find("[${"a".repeat(1_000)}]")`,
+    limits: { steps: 80_000 },
+    expected: KILLED,
+  },
+  {
+    promise: "a pattern without special characters counts",
+    edits: ["the look for special characters counts"],
+    see: `${LETTERS} return ("x"):find(s)`,
+    limits: STEPS,
+    expected: KILLED,
+  },
+  {
+    promise: "strings that are put in order count",
+    edits: ["the order of strings counts"],
+    see: `${LETTERS} local t = s .. "b" for i = 1, 200 do if t < s then return i end end`,
+    limits: STEPS,
+    expected: KILLED,
+  },
+  {
+    promise: "text longer than any number is none",
+    edits: ["numerals are bounded"],
+    see: 'return tonumber(("1"):rep(300)), tonumber(("1"):rep(501))',
+    expected: `${Number("1".repeat(300))} null`,
+  },
+  {
+    promise: "text longer than any number is none, with a base too",
+    edits: ["numerals with a base are bounded"],
+    see: 'return tonumber(("1"):rep(501), 10)',
+    expected: "null",
   },
 ];
 

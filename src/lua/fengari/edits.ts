@@ -12,6 +12,8 @@ export interface SourceEdit {
 }
 
 const CHECK_STEPS = "if (--meter.countdown <= 0) meter.spent();";
+/** Longer than any number prints, `%.99f` included: 309 digits, a point and 99 more. */
+const NUMERAL_BYTES_MAX = 500;
 
 const protectedCalls: readonly SourceEdit[] = [
   {
@@ -341,6 +343,23 @@ const numbers: readonly SourceEdit[] = [
     why: "third part of the edit above",
   },
   {
+    name: "numerals are bounded",
+    file: "lobject.js",
+    find: "    let s2i = l_str2int(s);",
+    replace: `    if (s.length > ${NUMERAL_BYTES_MAX}) return 0;
+    let s2i = l_str2int(s);`,
+    why: "a megabyte of digits, which any caller may send, was read for half a second in one instruction",
+  },
+  {
+    name: "numerals with a base are bounded",
+    file: "lbaselib.js",
+    find: "    try {\n        s = to_jsstring(s);",
+    replace: `    if (s.length > ${NUMERAL_BYTES_MAX}) return null;
+    try {
+        s = to_jsstring(s);`,
+    why: "see above",
+  },
+  {
     name: "format %d takes whole floats",
     file: "lstrlib.js",
     find: `                case 'd': case 'i':
@@ -603,6 +622,30 @@ const steps: readonly SourceEdit[] = [
     why: "see above",
   },
   {
+    name: "the matcher counts the members of a set",
+    file: "lstrlib.js",
+    find: "    while (++p < ec) {",
+    replace: `    while (++p < ec) {
+        ${CHECK_STEPS}`,
+    why: "a set of megabytes is walked for each character",
+  },
+  {
+    name: "the matcher counts on its way to the end of a set",
+    file: "lstrlib.js",
+    find: "            do {  /* look for a ']' */",
+    replace: `            do {  /* look for a ']' */
+                ${CHECK_STEPS}`,
+    why: "see above",
+  },
+  {
+    name: "the look for special characters counts",
+    file: "lstrlib.js",
+    find: "        if (luastring_indexOf(SPECIALS, p[i]) !== -1)",
+    replace: `        ${CHECK_STEPS}
+        if (luastring_indexOf(SPECIALS, p[i]) !== -1)`,
+    why: "a pattern of megabytes is walked before anything is searched",
+  },
+  {
     name: "plain find counts",
     file: "lstrlib.js",
     find: "        if (luastring_eq(arr.subarray(i, i+sl), subarr))\n            return i;",
@@ -629,6 +672,22 @@ const steps: readonly SourceEdit[] = [
     replace: `const utf8_decode = function(s, pos) {
     ${CHECK_STEPS}`,
     why: "utf8.len walks megabytes in one instruction",
+  },
+  {
+    name: "utf8 counts the bytes it passes over",
+    file: "lutf8lib.js",
+    find: "const iscont = function(p) {",
+    replace: `const iscont = function(p) {
+    ${CHECK_STEPS}`,
+    why: "utf8.offset does as well, and decodes nothing",
+  },
+  {
+    name: "the order of strings counts",
+    file: "lvm.js",
+    find: "    let l = luaS_hashlongstr(ls);",
+    replace: `    meter.countdown -= Math.min(ls.tsslen(), rs.tsslen()) >> 6;
+    let l = luaS_hashlongstr(ls);`,
+    why: "comparing megabytes is work to be counted",
   },
 ];
 
