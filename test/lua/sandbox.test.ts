@@ -144,6 +144,7 @@ describe("randomness and time are the call's", () => {
       2,
     ]);
     expect(failure("os.date('%Q')").message).toContain("unknown conversion");
+    expect(failure("os.date(('%c'):rep(501))").message).toContain("a format has 1000 characters at most");
     expect(failure("os.time {}").message).toContain("field 'year' must be a whole number");
   });
 

@@ -10,6 +10,9 @@ import { argument, isNil, isNumber, isTable } from "../runtime.js";
 import { type CalendarTime, calendarOf, formatTime, secondsOf } from "./calendar.js";
 import { Arguments } from "./read-arguments.js";
 
+/** A conversion is work that no instruction shows, and prints more than it is long. */
+const FORMAT_CHARACTERS_MAX = 1_000;
+
 export function osFunctions(machine: Machine): Record<string, LuaFunction> {
   const { runtime } = machine;
   const args = new Arguments(machine);
@@ -23,6 +26,8 @@ export function osFunctions(machine: Machine): Record<string, LuaFunction> {
     },
     date: (L) => {
       const format = isNil(argument(L, 1)) ? "%c" : args.text(L, 1, "os.date(format, time)");
+      if (format.length > FORMAT_CHARACTERS_MAX)
+        throw runtime.fail(L, `os.date(format, time): a format has ${FORMAT_CHARACTERS_MAX} characters at most`);
       const seconds = argument(L, 2);
       if (!isNil(seconds) && !isNumber(seconds))
         throw runtime.fail(L, "os.date(format, time): time is a number of seconds");
