@@ -270,6 +270,16 @@ describe("the small ones", () => {
     expect(failure("json.encode({ x = print })").message).toBe("value.x is a function");
   });
 
+  test("log and print look at no argument that the line has no room for", () => {
+    const host = new FakeHost();
+    const code = `local looks = 0
+      local late = setmetatable({}, { __tostring = function() looks = looks + 1 return "late" end })
+      print(("a"):rep(9000), late) log.info(("€"):rep(9000), late)
+      return looks`;
+    expect(evaluate(code, undefined, host)).toBe(0);
+    expect(host.lines).toEqual([`info: ${"a".repeat(8_192)}...`, `info: ${"€".repeat(8_192)}...`]);
+  });
+
   test("log and print", () => {
     const host = new FakeHost();
     on(

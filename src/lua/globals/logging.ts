@@ -5,6 +5,8 @@ import { argument, argumentCount, isTable, latin1 } from "../runtime.js";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 const LINE_CHARACTERS_MAX = 8_192;
+/** So many hold a character more than that, whatever the characters. */
+const LINE_BYTES_MAX = 4 * (LINE_CHARACTERS_MAX + 1);
 
 /** Arguments are joined by spaces; a table shows as JSON where it can. */
 export function logFunctions(machine: Machine): Record<string, LuaFunction> {
@@ -25,11 +27,13 @@ export function printFunction(machine: Machine): LuaFunction {
   };
 }
 
+/** No argument is looked at once the line is full: all of them together may be any number of megabytes. */
 function line(machine: Machine, L: LuaState, separator: string): string {
-  const parts: string[] = [];
   const count = argumentCount(L);
-  for (let index = 1; index <= count; index++) parts.push(textOfArgument(machine, L, index));
-  const text = parts.join(separator);
+  let text = "";
+  for (let index = 1; index <= count && text.length <= LINE_CHARACTERS_MAX; index++) {
+    text += (index === 1 ? "" : separator) + textOfArgument(machine, L, index);
+  }
   return text.length > LINE_CHARACTERS_MAX ? `${text.slice(0, LINE_CHARACTERS_MAX)}...` : text;
 }
 
@@ -43,7 +47,8 @@ function textOfArgument(machine: Machine, L: LuaState, index: number): string {
       // Whatever cannot travel is still worth a line.
     }
   }
-  const bytes = runtime.fengari.lauxlib.luaL_tolstring(L, index);
+  const whole = runtime.fengari.lauxlib.luaL_tolstring(L, index);
+  const bytes = whole.subarray(0, LINE_BYTES_MAX);
   const text = Buffer.from(bytes).toString("utf8") || latin1(bytes);
   runtime.fengari.lua.lua_pop(L, 1);
   return text;
