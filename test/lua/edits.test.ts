@@ -421,6 +421,12 @@ const CASES: readonly Case[] = [
     expected: KILLED,
   },
   {
+    promise: "format prints as C does",
+    edits: ["format prints as C does"],
+    see: 'return string.format("%f %e %g % d", 1.5, 12345.678, 1 / 3, 7)',
+    expected: "1.500000 1.234568e+04 0.333333  7",
+  },
+  {
     promise: "text longer than any number is none",
     edits: ["numerals are bounded"],
     see: 'return tonumber(("1"):rep(300)), tonumber(("1"):rep(501))',

@@ -360,6 +360,13 @@ const numbers: readonly SourceEdit[] = [
     why: "see above",
   },
   {
+    name: "format prints as C does",
+    file: "lstrlib.js",
+    find: "const { sprintf } = require('sprintf-js');",
+    replace: "const { sprintf } = require('./printf.js');",
+    why: "%f, %e and %g printed as many digits as there were, 1e20 whole and infinity in words; '% d' and '%#x' were faults",
+  },
+  {
     name: "format %d takes whole floats",
     file: "lstrlib.js",
     find: `                case 'd': case 'i':
@@ -385,8 +392,8 @@ const numbers: readonly SourceEdit[] = [
     file: "lstrlib.js",
     find: "luaL_addstring(b, to_luastring(sprintf(String.fromCharCode(...form), to_jsstring(s))));",
     replace:
-      'luaL_addstring(b, new Uint8Array(Buffer.from(sprintf(String.fromCharCode(...form), Buffer.from(s).toString("latin1")), "latin1")));',
-    why: "a string that is not UTF-8 threw a JavaScript error, and widths counted UTF-16 units",
+      'luaL_addstring(b, new Uint8Array(Buffer.from(sprintf(String.fromCharCode(...form), Buffer.from(s.subarray(0, 99)).toString("latin1")), "latin1")));',
+    why: "a string that is not UTF-8 threw a JavaScript error, and widths counted UTF-16 units; a precision takes 99 bytes at most",
   },
   {
     name: "floats print shortest",

@@ -12,6 +12,7 @@ import { compileFunction } from "node:vm";
 import { MoonportError } from "../../errors.js";
 import { EDITS, type SourceEdit } from "./edits.js";
 import { meter } from "./meter.js";
+import { printf } from "./printf.js";
 import type { Fengari } from "./types.js";
 
 export const FENGARI_VERSION = "0.1.5";
@@ -77,6 +78,8 @@ class FengariFiles {
     this.#require = createRequire(packageFile);
     // Only an assertion is used of it, and loading it would load io, os, debug and package.
     this.#modules.set("lualib.js", { lua_assert: this.require("llimits.js").lua_assert });
+    // Of our own, by an edit.
+    this.#modules.set("printf.js", { sprintf: printf });
   }
 
   require(file: string): ModuleExports {
