@@ -37,6 +37,8 @@ export interface RunningCall {
 
 /** A call to the host counts as this many instructions. */
 const HOST_CALL_STEPS = 100;
+/** Of a message to Lua code: what it names may be as long as any string. */
+const MESSAGE_CHARACTERS_MAX = 2_000;
 /** Keys seen as JavaScript text; bounded, since callers choose the keys of their arguments. */
 const INTERNED_MAX = 20_000;
 const encoder = new TextEncoder();
@@ -145,6 +147,11 @@ export class Runtime {
     return string;
   }
 
+  /** Work on so many bytes by the host, which no instruction shows. */
+  chargeWork(bytes: number): void {
+    meter.countdown -= bytes >> 6;
+  }
+
   charge(bytes: number): void {
     meter.bytes -= bytes;
     if (meter.bytes < 0) meter.exhausted();
@@ -246,7 +253,9 @@ export class Runtime {
     // In a Lua frame itself (a write to a frozen table) the frame is the one at fault.
     lauxlib.luaL_where(L, (L.ci.callstatus & LUA_FRAME) === 0 ? 1 : 0);
     const where = (L.stack[L.top - 1] as TValue).value as TString;
-    const text = Buffer.concat([where.getstr(), Buffer.from(message)]);
+    const text = Buffer.concat([where.getstr(), Buffer.from(shortened(message))]);
+    meter.countdown -= HOST_CALL_STEPS;
+    this.charge(text.length);
     L.stack[L.top - 1] = this.value(TYPE.string, new this.fengari.lstring.TString(L, new Uint8Array(text)));
     throw lua.lua_error(L);
   }
@@ -311,6 +320,10 @@ export function isAscii(text: string): boolean {
   if (length > 64) return Buffer.byteLength(text) === length;
   for (let index = 0; index < length; index++) if (text.charCodeAt(index) > 0x7f) return false;
   return true;
+}
+
+function shortened(message: string): string {
+  return message.length > MESSAGE_CHARACTERS_MAX ? `${message.slice(0, MESSAGE_CHARACTERS_MAX)}...` : message;
 }
 
 function stringTooLong(bytes: number, bytesMax: number): MoonportError {

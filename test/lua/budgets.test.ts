@@ -39,6 +39,21 @@ describe("a method that runs for ever is killed", () => {
   });
 });
 
+test.each(["json.decode(long)", "hash.sha256(long)", "state.store.get(long)"])(
+  "work of the host on long text counts by its length: %s",
+  (code) => {
+    const engine = makeEngine(MANY_STEPS);
+    const long = 'local long = "1" for i = 1, 20 do long = long .. long end';
+    const result = failure(`${long} for i = 1, 100 do pcall(function() ${code} end) end`, engine);
+    expect(result).toMatchObject({ code: "budget_exceeded", details: { kind: "instructions" } });
+  },
+);
+
+test("a message names no more than a part of what is long", () => {
+  const code = "local long = ('a'):rep(1000000) return #select(2, pcall(function() math[long] = 1 end))";
+  expect(evaluate(code)).toBeLessThan(3_000);
+});
+
 describe("memory", () => {
   const engine = makeEngine({ limits: { memoryBytesMax: 1024 * 1024 } });
   test("of one string has a cap, which is an ordinary error", () => {

@@ -94,6 +94,7 @@ function hashFunctions(machine: Machine): Record<string, LuaFunction> {
       const value = argument(L, 1);
       const bytes = value && values.bytesOf(value);
       if (bytes === undefined) throw runtime.fail(L, `hash.sha256(text) takes text or a blob, not ${typeName(value)}`);
+      runtime.chargeWork(bytes.length);
       return runtime.push(L, runtime.string(createHash("sha256").update(bytes).digest("hex")));
     },
   };

@@ -14,6 +14,7 @@ export class Arguments {
     const value = argument(L, index);
     if (!isString(value))
       throw this.machine.runtime.fail(L, `${usage}: argument ${index} must be text, not ${typeName(value)}`);
+    this.machine.runtime.chargeWork(value.value.tsslen());
     return (
       textOf(value.value as TString) ?? this.machine.runtime.fail(L, `${usage}: argument ${index} is not UTF-8 text`)
     );
