@@ -209,10 +209,18 @@ const CASES: readonly Case[] = [
   },
   {
     promise: "a queue does not grow",
-    edits: ["deleted entries are refunded"],
+    edits: ["deleted entries are kept in a map made on demand"],
     see: 'local t = {} for i = 1, 1000 do t[i] = i t[i - 1] = nil end return "survived"',
     limits: { bytes: 20_000 },
     expected: "survived",
+  },
+  {
+    promise: "what was deleted counts as long as it is kept",
+    edits: ["entries are charged"],
+    see: `local kept = {} for k = 1, 50 do
+      local t = {} for i = 1, 100 do t[i] = i end for i = 1, 100 do t[i] = nil end kept[k] = t end`,
+    limits: { bytes: 100_000 },
+    expected: "killed: memory",
   },
   {
     promise: "next refuses a key that was never there",

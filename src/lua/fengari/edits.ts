@@ -425,22 +425,24 @@ const tables: readonly SourceEdit[] = [
     file: "ltable.js",
     find: `    t.dead_strong.clear();
     t.dead_weak = void 0;`,
-    replace: `    if ((meter.bytes -= 64) < 0) meter.exhausted();
-    if (t.dead_strong !== void 0) t.dead_strong = void 0;
+    replace: `    if (t.dead_strong !== void 0) {
+        meter.bytes += t.dead_strong.size * 64;
+        t.dead_strong = void 0;
+    }
+    if ((meter.bytes -= 64) < 0) meter.exhausted();
     if (t.dead_weak !== void 0) t.dead_weak = void 0;
     t.flags = 0;`,
-    why: "the heap grew until time ran out; clearing a map at every insert made small tables slow; a table filled by the host may be a metatable",
+    why: "the heap grew until time ran out; a queue that takes out what it puts in does not grow, but what was deleted is kept until the next insert; clearing a map at every insert made small tables slow; a table filled by the host may be a metatable",
   },
   {
-    name: "deleted entries are refunded",
+    name: "deleted entries are kept in a map made on demand",
     file: "ltable.js",
     find: `            /* can't be used as key in weakmap */
             t.dead_strong.set(hash, e);`,
     replace: `            /* can't be used as key in weakmap */
-            meter.bytes += 64;
             if (t.dead_strong === void 0) t.dead_strong = new Map();
             t.dead_strong.set(hash, e);`,
-    why: "a queue that takes out what it puts in does not grow",
+    why: "goes with the edit above",
   },
   {
     name: "next looks for dead keys where there are any",
