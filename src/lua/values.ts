@@ -57,6 +57,11 @@ export class Values {
     return value === null || value === undefined ? this.runtime.nil() : this.#inner(value, 1);
   }
 
+  /** @param value of a table that is made of several: `null` is the value `null`, since a table cannot hold nil */
+  fieldToLua(value: PlainValue): TValue {
+    return this.#inner(value, 1);
+  }
+
   #inner(value: PlainValue, depth: number): TValue {
     const { runtime } = this;
     switch (typeof value) {

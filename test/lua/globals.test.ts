@@ -116,6 +116,9 @@ describe("state.store", () => {
     expect(on(host, "local s = '' for k, v in pairs(state.store.list('b:')) do s = s .. k .. v end return s")).toBe(
       "b:1B:1b:2B:2b:3B:3",
     );
+    host.store.set("n", null);
+    expect(on(host, "return state.store.list('n').n == null, state.store.get('n') == nil")).toEqual([true, true]);
+    host.store.delete("n");
     expect(on(host, "return state.store.list()")).toEqual({ a: "A", "b:1": "B:1", "b:2": "B:2", "b:3": "B:3" });
   });
 

@@ -142,7 +142,7 @@ function storeFunctions(machine: Machine): Record<string, LuaFunction> {
       const prefix = argumentCount(L) === 0 ? "" : args.text(L, 1, "state.store.list(prefix)");
       const table = runtime.table();
       // pairs walks in order of insertion, so this keeps the order of keys.
-      for (const [key, value] of host(L).storeList(prefix)) runtime.addField(table, key, values.toLua(value));
+      for (const [key, value] of host(L).storeList(prefix)) runtime.addField(table, key, values.fieldToLua(value));
       return runtime.push(L, runtime.tableValue(table));
     },
     set_volatile: (L) => {
