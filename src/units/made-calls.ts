@@ -73,6 +73,11 @@ export class MadeCalls {
     return this.#calls.some(({ reads, fate }) => !reads && (fate === "unknown" || fate === "unsettled"));
   }
 
+  /** Whether a call may have left something, be it durable or in doubt. */
+  get haveLeftSomething(): boolean {
+    return this.#calls.some(({ reads, fate }) => !reads && fate !== "failed" && fate !== "not_run");
+  }
+
   /** For an error's details. */
   report(): readonly Readonly<Record<string, string>>[] {
     return this.#calls.map(({ object, method, callId, fate, code }) => ({

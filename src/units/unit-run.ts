@@ -27,6 +27,8 @@ import { responseOf } from "./response.js";
 import type { UnitContext } from "./unit-context.js";
 import { UnitHost } from "./unit-host.js";
 
+const REPEAT = "repeat the request with the same id: what was done is not done again";
+
 /** Why a request ends before its code does. */
 type EarlyEnd =
   | { readonly kind: "late" }
@@ -263,10 +265,13 @@ export class UnitRun {
       return this.#outcomeUnknown(end.kind === "cut" ? "the node is shutting down" : "its time was up", cause);
     }
     if (end.kind === "cut") return end.error;
-    return MoonportError.of("deadline_exceeded", `the time of the unit ${unit} was up`, {
-      details: { calls: this.#calls.report() },
-      cause,
-    });
+    const message = `the time of the unit ${unit} was up before it had ended`;
+    const details = { calls: this.#calls.report() };
+    // Who hears `deadline_exceeded` takes it that nothing was done.
+    if (this.#calls.haveLeftSomething) {
+      return MoonportError.of("outcome_unknown", message, { hint: REPEAT, details, cause });
+    }
+    return MoonportError.of("deadline_exceeded", message, { details, cause });
   }
 
   #unsettled(reason: MoonportError, cause: MoonportError | undefined): MoonportError {
@@ -281,7 +286,7 @@ export class UnitRun {
 
   #outcomeUnknown(why: string, cause: MoonportError | undefined): MoonportError {
     return MoonportError.of("outcome_unknown", `what the unit ${this.#request.unit} did is not known to last: ${why}`, {
-      hint: "repeat the request with the same id: what was done is not done again",
+      hint: REPEAT,
       details: { calls: this.#calls.report() },
       cause,
     });

@@ -165,6 +165,15 @@ describe("fetch", () => {
     expect(network.aborted).toBe(2);
   });
 
+  it("is waited for in vain after a write: the outcome is unknown, and the write told of", async () => {
+    const { node } = await online({ "https://api.test/a": "never" });
+    const late = node.startUnit("write_then_fetch", { timeoutMs: 500 });
+    await expect(node.time.until(late)).rejects.toMatchObject({
+      code: "outcome_unknown",
+      details: { calls: [{ object: "default/Note/a", method: "add", fate: "durable" }] },
+    });
+  });
+
   it("learns of nothing that is not durable", async () => {
     const { node, network } = await online({});
     await node.call("Note/a", "add", "first");
