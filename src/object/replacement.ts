@@ -44,24 +44,32 @@ export function adapt(context: ObjectContext, path: string, place: Place): reado
   try {
     const tables = new ObjectTables(database, settings);
     database.begin();
-    // Those of then were followed by others, which are undone: between the two there would be a gap that nobody is told of.
-    tables.events.startAfter(eventLastOf(context, tables, place));
-    tables.directoryRow.standsAt(place.seq);
-    // Of a past in which it had been destroyed, it is what it was then.
-    if (tables.meta.get("destroyed_ms") !== undefined) tables.meta.set("destroyed_ms", 0);
-    if (place.timers === "drop") tables.timers.clear();
-    if (place.as.kind === "fork") {
-      tables.outbox.clear();
-      tables.callIds.forgetAll();
-      if (place.as.usedIds !== undefined) tables.callIds.startAfter(place.as.usedIds);
-    }
-    const event = place.as.kind === "restored" ? restoredEvent(context, tables, place.seq, place.as) : undefined;
-    database.commit();
+    // What was full then has no other for what is told of this.
+    const event = database.withSpareRoom(() => {
+      const told = adjust(context, tables, place);
+      database.commit();
+      return told;
+    });
     database.checkpointTruncate();
     return event === undefined ? [] : [event];
   } finally {
     database.close();
   }
+}
+
+/** In a transaction. @returns the event that it now tells of */
+function adjust(context: ObjectContext, tables: ObjectTables, place: Place): EmittedEvent | undefined {
+  // Those of then were followed by others, which are undone: between the two there would be a gap that nobody is told of.
+  tables.events.startAfter(eventLastOf(context, tables, place));
+  tables.directoryRow.standsAt(place.seq);
+  // Of a past in which it had been destroyed, it is what it was then.
+  if (tables.meta.get("destroyed_ms") !== undefined) tables.meta.set("destroyed_ms", 0);
+  if (place.timers === "drop") tables.timers.clear();
+  if (place.as.kind === "restored") return restoredEvent(context, tables, place.seq, place.as);
+  tables.outbox.clear();
+  tables.callIds.forgetAll();
+  if (place.as.usedIds !== undefined) tables.callIds.startAfter(place.as.usedIds);
+  return undefined;
 }
 
 function eventLastOf({ settings }: ObjectContext, { events }: ObjectTables, { eventLast, seq }: Place): number {

@@ -218,7 +218,7 @@ export abstract class ObjectConnection {
   }
 
   /**
-   * Runs `action` with some room beyond OBJECT_BYTES_MAX: for what the kernel notes of what failed, perhaps because the object
+   * Runs `action` with some room beyond OBJECT_BYTES_MAX: for what the kernel notes of what failed, or was restored, though the object
    * is full. What has used it stays; an object never gets more than that.
    */
   withSpareRoom<T>(action: () => T): T {

@@ -23,6 +23,15 @@ end
 return Note
 `;
 
+const Full = `
+local Full = class "Full"
+Full.migrations = { "CREATE TABLE rows (id INTEGER PRIMARY KEY, body TEXT)" }
+function Full:fill(id) state.sql.exec("INSERT INTO rows VALUES (?, ?)", id, string.rep("x", 900)) return "filled" end
+function Full:empty() state.sql.exec("DELETE FROM rows") return "emptied" end
+function Full.read:count() return state.sql.one("SELECT count(*) AS n FROM rows").n end
+return Full
+`;
+
 /** Compacts often, whatever it is, and with bodies of each kind. */
 const BUSY = { COMPACT_SEGMENTS_MAX: 4, SEGMENT_INLINE_BYTES_MAX: 300 };
 
@@ -33,7 +42,7 @@ describe.each([
   ["another", false],
 ])("on %s bucket", (_kind, atomic) => {
   const start = (settings: Readonly<Record<string, number>> = BUSY): Promise<VirtualNode> =>
-    VirtualNode.start({ classes: { Note }, settings, bucket: { atomic } });
+    VirtualNode.start({ classes: { Note, Full }, settings, bucket: { atomic } });
   const restore = (node: VirtualNode, at: PointInTime, more: Partial<Restoration> = {}): Promise<Restored> =>
     node.time.until(node.node.restore(node.identity("Note/a"), { at, ...more }));
   const fork = (node: VirtualNode, to: string, more: Partial<Restoration> = {}): Promise<Restored> =>
@@ -272,6 +281,20 @@ describe.each([
     await adds(node, "k");
     const { events } = await node.time.until(node.node.inspect(node.identity("Note/a")));
     expect(events.last).toBeGreaterThan(10);
+  });
+
+  it("an object that was full then is full again, or its fork is", async () => {
+    const node = await start({ ...BUSY, OBJECT_BYTES_MAX: 64 * 1024 });
+    for (let seq = 1; (await node.call("Full/a", "fill", seq).catch(() => "full")) !== "full"; seq++);
+    const object = node.identity("Full/a");
+    const { seq } = await node.time.until(node.node.history(object));
+    await node.call("Full/a", "empty");
+    await node.time.until(node.node.fork(object, { at: { seq } }, "b"));
+    await node.time.until(node.node.restore(object, { at: { seq } }));
+    for (const target of ["Full/a", "Full/b"]) {
+      await expect(node.call(target, "fill", seq + 1)).rejects.toMatchObject({ code: "object_full" });
+      expect(await node.call(target, "count")).toBe(seq);
+    }
   });
 
   // On another bucket the first write is the one that goes ahead of the manifest's.
