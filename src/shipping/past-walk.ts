@@ -5,7 +5,7 @@
  * A past manifest's key says until when it stood, so the listing tells which objects are due, and only those are asked for more.
  * One node of a fleet walks at a time: whoever is the first to write in the bucket that it begins.
  */
-import type { Bucket, BucketObject } from "../bucket/bucket.js";
+import type { Bucket, BucketObject, Version } from "../bucket/bucket.js";
 import { asMoonportError, isOwn } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Settings } from "../settings/settings.js";
@@ -35,6 +35,8 @@ export class PastWalk {
   readonly #everyMs: number;
   readonly #stopped = new AbortController();
   #timer: Timer | undefined;
+  /** Of a walk that by this node's clock is yet to begin: what stood when it last looked. */
+  #waitsFor: Version | undefined;
 
   constructor(parts: PastWalkParts) {
     this.#parts = parts;
@@ -79,12 +81,19 @@ export class PastWalk {
     const nowMs = world.clock.wallMs();
     const found = await bucket.get(PAST_WALK_KEY);
     const earlyMs = beganMsIn(found) + this.#everyMs - nowMs;
-    // A clock that was far ahead must not stop it for ever.
-    if (earlyMs > 0) return Math.min(earlyMs, this.#everyMs);
+    if (earlyMs > 0 && !this.#hasWaitedFor(found)) {
+      if (earlyMs >= this.#everyMs) this.#waitsFor = found?.version;
+      return Math.min(earlyMs, this.#everyMs);
+    }
     const bytes = Buffer.from(JSON.stringify({ beganMs: nowMs }), "utf8");
     const condition = found === undefined ? { absent: true as const } : { version: found.version };
     const outcome = await bucket.write([{ key: PAST_WALK_KEY, bytes, condition }]);
     return outcome.kind === "landed" ? 0 : this.#everyMs;
+  }
+
+  /** It stands there still, after as long as there is between two walks: it was begun by a clock that was far ahead. */
+  #hasWaitedFor(found: BucketObject | undefined): boolean {
+    return found !== undefined && found.version === this.#waitsFor;
   }
 
   async #walk(): Promise<void> {

@@ -89,6 +89,15 @@ it("an object that cannot be read keeps none of the others from its turn", async
   expect(await pastOf(node, "Note/c")).toEqual([]);
 });
 
+it("a walk that began by a clock which was far ahead stops the others for no longer than any other", async () => {
+  const node = await start(false);
+  await writes(node, "Note/a");
+  const beganMs = node.world.clock.wallMs() + 365 * 24 * 3_600_000;
+  node.bucket.contents.apply([{ key: PAST_WALK_KEY, bytes: Buffer.from(JSON.stringify({ beganMs })) }]);
+  await node.time.advance(GONE_MS + RETENTION_MS / 8);
+  expect(await pastOf(node, "Note/a")).toEqual([]);
+});
+
 it("what is still kept stays, whoever walks", async () => {
   const node = await start(true);
   await writes(node, "Note/a");
