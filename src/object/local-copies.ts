@@ -1,6 +1,7 @@
 /** Local files of objects that are not open, bounded by LOCAL_BYTES_MAX: the longest unused is deleted first, the bucket has it. */
 
 import { removeLocalFile } from "../shipping/open-file.js";
+import { UNFINISHED_SUFFIX } from "../shipping/wal/assemble.js";
 import type { Folder } from "../world/folder.js";
 
 export class LocalCopies {
@@ -19,17 +20,13 @@ export class LocalCopies {
     return this.#bytes;
   }
 
-  /** Takes over what an earlier life left, oldest first. */
+  /** Takes over what an earlier life left, oldest first. What it had not finished is nobody's: its object may live elsewhere by now. */
   scan(): void {
-    const found = this.#folder.list("objects").flatMap((partition) =>
-      this.#folder
-        .list(`objects/${partition}`)
-        .filter((name) => name.endsWith(".db"))
-        .map((name) => {
-          const path = `objects/${partition}/${name}`;
-          return { path, stat: this.#folder.stat(path) };
-        }),
-    );
+    const paths = this.#folder
+      .list("objects")
+      .flatMap((partition) => this.#folder.list(`objects/${partition}`).map((name) => `objects/${partition}/${name}`));
+    for (const path of paths) if (path.endsWith(UNFINISHED_SUFFIX)) this.#folder.remove(path);
+    const found = paths.filter((path) => path.endsWith(".db")).map((path) => ({ path, stat: this.#folder.stat(path) }));
     found.sort((a, b) => (a.stat?.modifiedMs ?? 0) - (b.stat?.modifiedMs ?? 0));
     for (const { path, stat } of found) this.closed(path, stat?.sizeBytes ?? 0);
   }

@@ -45,3 +45,18 @@ describe("the local file of an object that is being opened", () => {
     await node.node.stop();
   });
 });
+
+test("a copy that was being made when the node died is gone after the next start", async () => {
+  const node = await VirtualNode.start({ classes: { Blob: BLOB } });
+  await node.call("Blob/a", "add", "a");
+  await node.stop();
+  node.world.folder.removeTree("objects");
+  await node.open();
+  node.start("Blob/a", "count");
+  const files = (): string[] =>
+    node.world.folder.list("objects").flatMap((partition) => node.world.folder.list(`objects/${partition}`));
+  while (!files().some((name) => name.endsWith(".restoring"))) await node.time.settleOnce();
+  node.crash();
+  await node.open();
+  expect(files()).toEqual([]);
+});

@@ -29,6 +29,9 @@ export interface AssemblyTarget {
 /** Files that SQLite would replay over a restored database if an earlier life had left them. */
 const SIDE_FILES = ["-wal", "-shm", "-journal"];
 
+/** Behind the name of the database that it is to become. */
+export const UNFINISHED_SUFFIX = ".restoring";
+
 /** Base (`addSnapshotPart`... `endSnapshot`, or `startEmpty`), then `addSegment` in order, then `finish`. Any failure is final. */
 export class DatabaseAssembler {
   readonly #folder: Folder;
@@ -139,7 +142,7 @@ export class DatabaseAssembler {
   }
 
   get #besidePath(): string {
-    return `${this.#path}.restoring`;
+    return `${this.#path}${UNFINISHED_SUFFIX}`;
   }
 
   #step(action: (file: FileHandle) => void): void {
