@@ -259,6 +259,37 @@ describe("a store that throttles", () => {
   });
 });
 
+describe("a listing", () => {
+  const pagesOf = async (bucket: S3Bucket): Promise<string[]> => {
+    const keys: string[] = [];
+    for (let after: string | undefined, pages = 0; pages < 9; pages++) {
+      const page = await bucket.list("k/", { limit: 2, ...(after !== undefined && { after }) });
+      keys.push(...page.keys);
+      if (page.next === undefined) break;
+      after = page.next;
+    }
+    return keys;
+  };
+
+  test("goes on although the store does not name where", async () => {
+    const stub = await stubWith({ listing: "without_token" });
+    const bucket = await startedS3Bucket(urlOf(stub));
+    const keys = ["k/1", "k/2", "k/3", "k/4", "k/5"];
+    for (const key of keys) await put(bucket, key, "x");
+    expect(await pagesOf(bucket)).toEqual(keys);
+  });
+
+  test("that begins anew with each page is refused", async () => {
+    const stub = await stubWith({ listing: "from_the_start" });
+    const bucket = await startedS3Bucket(urlOf(stub));
+    for (const key of ["k/1", "k/2", "k/3"]) await put(bucket, key, "x");
+    await expect(pagesOf(bucket)).rejects.toMatchObject({
+      message: expect.stringContaining("order"),
+      details: { needsOperator: true },
+    });
+  });
+});
+
 describe("an upload in parts", () => {
   const settings = { BUCKET_PART_BYTES: 5 * 1024 * 1024 };
 

@@ -24,6 +24,11 @@ export interface StubManners {
   clockAheadMs: number;
   /** CompleteMultipartUpload answers 200, the body is an error, and nothing was completed. Default false. */
   completesWithError: boolean;
+  /**
+   * `without_token`: a page behind which there are more keys does not name where to go on. `from_the_start`: each page is the
+   * first. Default `kept`.
+   */
+  listing: "kept" | "without_token" | "from_the_start";
 }
 
 export interface Operation {
@@ -99,10 +104,11 @@ function removeMany(bucket: StubBucket, operation: Operation): StubReply {
   return xmlReply("DeleteResult", isQuiet ? "" : deleted.join(""));
 }
 
-function list(bucket: StubBucket, { query }: Operation): StubReply {
+function list(bucket: StubBucket, { query, manners }: Operation): StubReply {
   if (query.get("list-type") !== "2" || query.has("delimiter")) return notImplemented();
   const token = query.get("continuation-token");
-  const after = token === null ? (query.get("start-after") ?? "") : String(Buffer.from(token, "base64url"));
+  const asked = token === null ? (query.get("start-after") ?? "") : String(Buffer.from(token, "base64url"));
+  const after = manners.listing === "from_the_start" ? "" : asked;
   const limit = Math.min(Number(query.get("max-keys") ?? 1_000), 1_000);
   const keys = bucket.keys(query.get("prefix") ?? "", after);
   const page = keys.slice(0, limit);
@@ -120,7 +126,9 @@ function list(bucket: StubBucket, { query }: Operation): StubReply {
     element("MaxKeys", limit),
     element("IsTruncated", isTruncated),
     ...(isEncoded ? [element("EncodingType", "url")] : []),
-    ...(isTruncated ? [element("NextContinuationToken", Buffer.from(page.at(-1) ?? "").toString("base64url"))] : []),
+    ...(isTruncated && manners.listing !== "without_token"
+      ? [element("NextContinuationToken", Buffer.from(page.at(-1) ?? "").toString("base64url"))]
+      : []),
   ];
   return xmlReply("ListBucketResult", fields.join("") + contents.join(""));
 }

@@ -107,6 +107,7 @@ class HttpS3Stub implements S3Stub {
       conflictsInRaces: false,
       clockAheadMs: 0,
       completesWithError: false,
+      listing: "kept",
       ...manners,
     };
     this.#buckets = new Map(buckets.map((name) => [name, new StubBucket()]));

@@ -51,7 +51,9 @@ export interface PendingUpload {
 
 export interface ListedKeys {
   readonly keys: readonly string[];
-  /** For the page that follows; absent at the end. */
+  /** Whether others follow. */
+  readonly hasMore: boolean;
+  /** For the page that follows; some stores give none. */
   readonly token: string | undefined;
 }
 
@@ -127,7 +129,7 @@ export class S3Api {
     const answer = await this.#client.send(command, { abortSignal: tracked(call) });
     const isEncoded = answer.EncodingType === "url";
     const keys = (answer.Contents ?? []).map(({ Key = "" }) => (isEncoded ? urlDecoded(Key) : Key));
-    return { keys, token: answer.IsTruncated === true ? answer.NextContinuationToken : undefined };
+    return { keys, hasMore: answer.IsTruncated === true, token: answer.NextContinuationToken };
   }
 
   async delete(key: string, call: Call): Promise<void> {

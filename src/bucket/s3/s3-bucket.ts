@@ -144,7 +144,7 @@ export class S3Bucket implements Bucket {
     const fullPrefix = this.#keys.textToS3(prefix);
     const after = options.after === undefined ? undefined : this.#keys.textToS3(options.after);
     try {
-      return this.#listPage(await this.#listKeys(api, fullPrefix, after, limit));
+      return this.#listPage(await this.#listKeys(api, fullPrefix, after, limit), options.after);
     } catch (error) {
       throw this.#requests.toError(error, `list of ${prefix}`, "reads");
     }
@@ -233,22 +233,24 @@ export class S3Bucket implements Bucket {
     let start: ListStart = { after };
     for (let pages = 0; pages < EMPTY_PAGES_MAX; pages += 1) {
       const page: ListedKeys = await this.#requests.repeated("list", (call) => api.list(prefix, start, limit, call));
-      if (page.keys.length > 0 || page.token === undefined) return page;
+      if (page.keys.length > 0 || !page.hasMore) return page;
+      if (page.token === undefined) break;
       start = { token: page.token };
     }
-    throw bucketError("refused", `${this.name} gave ${EMPTY_PAGES_MAX} pages of a listing without a key`);
+    throw bucketError("refused", `${this.name} says that a listing goes on, and gives no key of it`);
   }
 
-  #listPage({ keys: full, token }: ListedKeys): ListPage {
+  /** @param after where it was to begin: a store that begins elsewhere would be asked for ever */
+  #listPage({ keys: full, hasMore }: ListedKeys, after: string | undefined): ListPage {
     const keys = full.map((key) => this.#keys.fromS3(key));
     const last = keys.at(-1);
-    if (keys.some((key, index) => index > 0 && compareUtf8(keys[index - 1] as string, key) >= 0)) {
+    if (!isAscending(after === undefined ? keys : [after, ...keys])) {
       throw bucketError("refused", `${this.name} does not list keys in the order of their bytes`, {
         hint: "directory buckets and the like cannot keep a history; use a general-purpose bucket",
         details: { needsOperator: true },
       });
     }
-    return token !== undefined && last !== undefined ? { keys, next: last } : { keys };
+    return hasMore && last !== undefined ? { keys, next: last } : { keys };
   }
 
   #deleteMany(api: S3Api, keys: readonly string[]): Promise<void> {
@@ -289,6 +291,10 @@ const CHECK_HINTS: Readonly<Partial<Record<ProbeCheck, string>>> = {
   reject_stale: NO_CONDITIONS,
   one_winner: NO_CONDITIONS,
 };
+
+function isAscending(keys: readonly string[]): boolean {
+  return keys.every((key, index) => index === 0 || compareUtf8(keys[index - 1] as string, key) < 0);
+}
 
 function lost({ key }: BucketWrite): WriteOutcome {
   return { kind: "lost", key };
