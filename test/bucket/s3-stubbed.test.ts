@@ -290,6 +290,17 @@ describe("a listing", () => {
   });
 });
 
+test("a stream that is short enough for one request is in doubt as any other write is", async () => {
+  const stub = await stubWith();
+  const bucket = await startedS3Bucket(urlOf(stub));
+  stub.always("put", { status: 500, applies: true });
+  async function* short(): AsyncGenerator<Uint8Array> {
+    yield new TextEncoder().encode("x");
+  }
+  await expect(bucket.writeStream("a", short())).rejects.toMatchObject({ details: { outcome: "unknown" } });
+  expect(await textAt(bucket, "a")).toBe("x");
+});
+
 describe("an upload in parts", () => {
   const settings = { BUCKET_PART_BYTES: 5 * 1024 * 1024 };
 

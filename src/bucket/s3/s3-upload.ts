@@ -5,7 +5,7 @@
  * Until then a failure means that nothing happened, and the upload is aborted. Whether a completion whose answer was lost
  * took effect is read from the object itself: it ends with this write's own mark, or it is not this write's.
  */
-import { MoonportError } from "../../errors.js";
+import { assert, MoonportError } from "../../errors.js";
 import { bucketError, type Version } from "../bucket.js";
 import { rechunked } from "../rechunked.js";
 import type { S3Api, UploadedPart } from "./s3-api.js";
@@ -32,18 +32,23 @@ export async function upload(api: S3Api, requests: S3Requests, options: UploadOp
   const { key, mark, partBytes } = options;
   const chunks = rechunked(markedParts(options.parts, mark), partBytes);
   let started: PartedUpload | undefined;
+  let short: Uint8Array | undefined;
   try {
     for await (const { bytes, last } of chunks) {
-      if (started === undefined && last) return await putWhole(api, requests, key, Buffer.from(bytes));
+      if (started === undefined && last) {
+        short = bytes;
+        break;
+      }
       started ??= await PartedUpload.begin(api, requests, key, mark);
       await started.add(bytes);
     }
-    if (started === undefined) throw MoonportError.of("internal", "a stream without a last part");
-    await started.allAdded();
+    await started?.allAdded();
   } catch (error) {
     await started?.abort();
     throw notPublished(error);
   }
+  if (short !== undefined) return putWhole(api, requests, key, Buffer.from(short));
+  assert(started !== undefined, "a stream has a last part");
   return started.complete();
 }
 
