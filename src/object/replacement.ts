@@ -22,6 +22,8 @@ export interface Place {
   readonly seq: number;
   /** Number of the last event that was ever told of the object there; `after`: where only that it is a higher one is known. */
   readonly eventLast: number | { readonly after: number };
+  /** Number of the last message that was ever sent from there; undefined where it is not known. */
+  readonly messageLast: number | undefined;
   readonly timers: NonNullable<Restoration["timers"]>;
   readonly as:
     | { readonly kind: "restored"; readonly fromSeq: number; readonly fromMs: number | undefined }
@@ -33,7 +35,7 @@ export interface Place {
       };
 }
 
-/** One transaction emits fewer events than this many times CALL_EVENTS_MAX: its call's, and its hooks'. */
+/** One transaction emits fewer events, or messages, than this many times CALL_EVENTS_MAX: its call's, and its hooks'. */
 const EMITTERS_MAX = 4;
 const STEP_BYTES = 256 * 1024;
 
@@ -61,6 +63,8 @@ export function adapt(context: ObjectContext, path: string, place: Place): reado
 function adjust(context: ObjectContext, tables: ObjectTables, place: Place): EmittedEvent | undefined {
   // Those of then were followed by others, which are undone: between the two there would be a gap that nobody is told of.
   tables.events.startAfter(eventLastOf(context, tables, place));
+  // What is on its way leaves the outbox by its number when it has arrived, and must not take another one along.
+  tables.outbox.startAfter(place.messageLast ?? numbersGiven(context, place));
   tables.directoryRow.standsAt(place.seq);
   // Of a past in which it had been destroyed, it is what it was then.
   if (tables.meta.get("destroyed_ms") !== undefined) tables.meta.set("destroyed_ms", 0);
@@ -72,9 +76,15 @@ function adjust(context: ObjectContext, tables: ObjectTables, place: Place): Emi
   return undefined;
 }
 
-function eventLastOf({ settings }: ObjectContext, { events }: ObjectTables, { eventLast, seq }: Place): number {
+function eventLastOf(context: ObjectContext, { events }: ObjectTables, place: Place): number {
+  const { eventLast } = place;
   if (typeof eventLast === "number") return eventLast;
-  return Math.max(events.last, eventLast.after) + seq * EMITTERS_MAX * settings.CALL_EVENTS_MAX;
+  return Math.max(events.last, eventLast.after) + numbersGiven(context, place);
+}
+
+/** At most, of events or of messages, by all calls before. */
+function numbersGiven({ settings }: ObjectContext, { seq }: Place): number {
+  return seq * EMITTERS_MAX * settings.CALL_EVENTS_MAX;
 }
 
 function restoredEvent(

@@ -72,6 +72,7 @@ export class Restoring {
       this.#replace(object, path, state, (open, before) => ({
         seq: before.seq + 1,
         eventLast: open === undefined ? { after: before.eventLast } : lastEvent(open),
+        messageLast: open?.tables.outbox.lastEver,
         timers,
         as: { kind: "restored", fromSeq: state.position.seq, fromMs: state.cutMs },
       })),
@@ -88,7 +89,7 @@ export class Restoring {
       this.#replace(target, path, state, (open, before) => {
         if (open?.isUnwritten !== true) throw exists(target);
         const { seq, eventLast, usedIds } = before;
-        return { seq: seq + 1, eventLast, timers, as: { kind: "fork", usedIds } };
+        return { seq: seq + 1, eventLast, messageLast: 0, timers, as: { kind: "fork", usedIds } };
       }).catch((error: unknown) => {
         // It lives on another node; to whoever asks for a fork, `moved` would say that the first one does.
         throw isOwn(error, "moved") ? exists(target) : error;

@@ -31,6 +31,9 @@ export interface StoredMessage extends OutgoingMessage {
   readonly number: number;
 }
 
+/** The row that holds the last number that was given, whatever was deleted; there is none before the first. */
+const OF_OUTBOX = "WHERE name = '_mp_outbox'";
+
 export class Outbox {
   readonly #database: ObjectDatabase;
   readonly #tables: KernelTables;
@@ -130,6 +133,20 @@ export class Outbox {
   get last(): number {
     if (!this.#tables.has("_mp_outbox")) return 0;
     return Number(this.#database.kernel("SELECT max(n) FROM _mp_outbox").get()?.[0] ?? 0);
+  }
+
+  /** Number of the last one that was ever sent; 0 when none was. */
+  get lastEver(): number {
+    if (!this.#tables.has("_mp_outbox")) return 0;
+    return Number(this.#database.kernel(`SELECT seq FROM sqlite_sequence ${OF_OUTBOX}`).get()?.[0] ?? 0);
+  }
+
+  /** Numbers go on after this one, at least. In a transaction. */
+  startAfter(number: number): void {
+    if (number <= this.lastEver) return;
+    this.#tables.ensure("_mp_outbox");
+    this.#database.kernel(`DELETE FROM sqlite_sequence ${OF_OUTBOX}`).run();
+    this.#database.kernel("INSERT INTO sqlite_sequence VALUES ('_mp_outbox', ?)").run(number);
   }
 
   /** In a transaction. */

@@ -4,6 +4,7 @@ import type { ExportedDatabase, PointInTime, Restoration, Restored } from "../..
 import type { Delivery } from "../../src/realtime/contract.js";
 import { ObjectKeys } from "../../src/shipping/layout.js";
 import type { PlainValue } from "../../src/values.js";
+import { deferred } from "../../src/world/deferred.js";
 import { watchFaultPoints } from "../../src/world/fault-point.js";
 import { NO_PAST, VirtualNode } from "../support/virtual-node.js";
 
@@ -14,6 +15,7 @@ Note.directory = { columns = { lines = "integer" }, row = function(self) return 
 function Note:add(text) state.sql.exec("INSERT INTO lines (text) VALUES (?)", text) emit("added", { text = text }) return text end
 function Note:remind(ms) schedule.after(ms / 1000):add("late") return "set" end
 function Note:tell(key) send(Note(key)):add("told") return "sent" end
+function Note:hand(key) send(Slow(key)):take() return "sent" end
 function Note:bye() destroy() return "gone" end
 function Note.read:all()
   local found = array {}
@@ -226,6 +228,30 @@ describe.each([
       await expect(fork(node, taken)).rejects.toMatchObject({ code: "object_exists" });
     }
     expect(await lines(node, "Note/b/c")).toEqual(["a", "b", "again"]);
+  });
+
+  it("a message that was on its way takes no later one along", async () => {
+    const arrived = deferred();
+    const taken = deferred();
+    const Slow = {
+      take: () => {
+        arrived.resolve();
+        return taken.promise;
+      },
+    };
+    const node = await VirtualNode.start({ classes: { Note }, settings: BUSY, bucket: { atomic }, native: { Slow } });
+    await adds(node, "a");
+    await node.call("Note/a", "hand", "slow");
+    await node.time.until(arrived.promise);
+    // Both wait until it is replaced: the call, and behind that the word that the message has been taken.
+    watchFaultPoints((point) => {
+      if (point !== "restore.claimed") return;
+      void node.start("Note/a", "tell", ["other"]);
+      taken.resolve();
+    });
+    await restore(node, { seq: 1 });
+    await node.time.advance(5_000);
+    expect(await lines(node, "Note/other")).toEqual(["told"]);
   });
 
   it("an exported database opens by itself, and nothing of it stays on the node", async () => {
