@@ -17,6 +17,9 @@ export interface PinoLoggerOptions {
   readonly color?: boolean;
 }
 
+/** Lines that find no room on the log's disk wait for it; further ones are lost. */
+const WAITING_BYTES_MAX = 4 * 1024 * 1024;
+
 export function pinoLogger({ format, level, descriptor = 2, color = false }: PinoLoggerOptions): Logger {
   const settings: pino.LoggerOptions = {
     level,
@@ -29,7 +32,9 @@ export function pinoLogger({ format, level, descriptor = 2, color = false }: Pin
 }
 
 function destination(format: "json" | "pretty", descriptor: number, color: boolean): pino.DestinationStream {
-  const plain = pino.destination({ dest: descriptor, sync: true });
+  const plain = pino.destination({ dest: descriptor, sync: true, maxLength: WAITING_BYTES_MAX });
+  // Unheard, the error would be thrown at whoever logs, in the middle of a call.
+  plain.on("error", () => {});
   if (format === "json") return plain;
   return pretty({
     destination: plain,

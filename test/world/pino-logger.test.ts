@@ -24,6 +24,14 @@ describe("the logger of real nodes", () => {
     ]);
   });
 
+  it("throws nothing at whoever logs while the log's disk is full", () => {
+    const descriptor = fs.openSync("/dev/full", "w");
+    onTestFinished(() => fs.closeSync(descriptor));
+    const log = pinoLogger({ format: "json", level: "info", descriptor });
+    expect(() => log.warn({}, "first")).not.toThrow();
+    expect(() => log.warn({}, "second")).not.toThrow();
+  });
+
   it("keeps an error's message, code and stack, and any other value as it is", () => {
     const { log, lines } = logTo({ format: "json", level: "warn" });
     log.error({ error: MoonportError.of("storage_full", "no space left"), cause: "the disk" }, "failed");
