@@ -4,12 +4,9 @@ import { CommanderError } from "commander";
 import { MoonportError } from "../src/errors.js";
 import { Output } from "./output.js";
 import { buildProgram } from "./program.js";
+import { watchOutput } from "./stdout-reader.js";
 
-/** A reader that has seen enough (`moonport list ... | head`) is no failure. */
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
-  process.exit(0);
-});
+watchOutput();
 
 // A token on the command line is not for everybody who lists the machine's processes.
 if (process.argv.some((word) => word.startsWith("--token"))) process.title = "moonport";

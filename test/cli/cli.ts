@@ -81,6 +81,10 @@ export class RunningCli {
     this.#child.stdout?.destroy();
   }
 
+  closeTalk(): void {
+    this.#child.stderr?.destroy();
+  }
+
   /** The first line on stdout, now or later, that `wanted` accepts. */
   async line(wanted: (line: string) => boolean): Promise<string> {
     for (;;) {

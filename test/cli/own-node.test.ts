@@ -1,8 +1,9 @@
+import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { temporaryFolder } from "../support/temporary-folder.js";
-import { type CliOptions, cli, cliJson, RunningCli } from "./cli.js";
+import { type CliOptions, cli, cliJson, MAIN, RunningCli } from "./cli.js";
 
 const COUNTER = `local Counter = class "Counter"
 
@@ -108,6 +109,16 @@ describe("a command without a running node", () => {
     expect((await cli(app, "call", "Counter/a", "value")).stdout).toBe("0\n");
     const unknown = await cli(app, "call", "Counter/a", "incremnt");
     expect([unknown.code, unknown.stderr]).toEqual([3, expect.stringContaining("did you mean increment?")]);
+  });
+
+  it("says that its output found no room, and not that Moonport is at fault", () => {
+    const { cwd } = appWith();
+    const full = fs.openSync("/dev/full", "w");
+    onTestFinished(() => fs.closeSync(full));
+    const words = [MAIN, "call", "Counter/a", "increment"];
+    const run = spawnSync(process.execPath, words, { cwd, stdio: ["ignore", full, "pipe"], encoding: "utf8" });
+    expect(run.stderr).toBe("error: write stdout: ENOSPC: no space left on device, write (storage_full)\n");
+    expect(run.status).toBe(7);
   });
 
   it("reads with SQL, refuses to write with it, and destroys once", async () => {
@@ -227,6 +238,27 @@ describe("moonport start", () => {
     expect(await node.exit).toBe(143);
     const lost = await call;
     expect([lost.code, lost.stderr]).toEqual([6, expect.stringContaining("to ask again: --id spin-17")]);
+  });
+
+  it("stops in order when nobody reads its output any more", async () => {
+    const app = appWith();
+    const node = new RunningCli(app, "start", "--port", "0", "--flights", "--json");
+    await node.document("url");
+    node.closeOutput();
+    expect((await cli(app, "call", "Counter/a", "increment")).stdout).toBe("1\n");
+    expect(await node.exit).toBe(0);
+    expect(node.stderr).toMatch(/stopped\n$/);
+    expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
+  });
+
+  it("stops in order though nobody hears what it says of that", async () => {
+    const app = appWith();
+    const node = new RunningCli(app, "start", "--port", "0", "--json");
+    await node.document("url");
+    node.closeTalk();
+    node.signal("SIGTERM");
+    expect(await node.exit).toBe(0);
+    expect(fs.existsSync(nodeFile(app.cwd))).toBe(false);
   });
 
   it("listens on this machine only", async () => {
