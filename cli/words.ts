@@ -24,10 +24,15 @@ export function objectOf(app: string, word: string): ObjectIdentity {
  * @throws MoonportError `bad_value` for a whole number that a double cannot hold exactly, `too_deep`
  */
 export function argumentOf(word: string): PlainValue {
+  const value = parsedWord(word);
+  const lossy = typeof value === "string" ? undefined : wholeNumbersIn(word).find(isLossy);
+  if (lossy !== undefined) throw inexact(lossy);
+  return value;
+}
+
+function parsedWord(word: string): PlainValue {
   try {
-    const value = parseWireJson(word, `"${word}"`, SETTINGS.VALUE_DEPTH_MAX.max);
-    if (typeof value === "number" && !isExact(word, value)) throw inexact(word);
-    return value;
+    return parseWireJson(word, `"${word}"`, SETTINGS.VALUE_DEPTH_MAX.max);
   } catch (error) {
     if (isOwn(error, "bad_json")) return word;
     throw error;
@@ -36,10 +41,10 @@ export function argumentOf(word: string): PlainValue {
 
 /** @throws MoonportError `bad_value` for what SQLite has no type for */
 export function sqlParameterOf(word: string): SqlValue {
-  const value = argumentOf(word);
+  const value = parsedWord(word);
   if (typeof value === "boolean") return value ? 1 : 0;
-  if (value === null || typeof value !== "object" || value instanceof Uint8Array) return value;
-  return word;
+  if (typeof value === "object" && value !== null && !(value instanceof Uint8Array)) return word;
+  return argumentOf(word) as SqlValue;
 }
 
 /**
@@ -75,13 +80,19 @@ function clockMs(parts: readonly (string | undefined)[], nowMs: number): number 
   return atMs > nowMs ? atMs - DAY_MS : atMs;
 }
 
-/** An id such as 12345678901234567890 would silently become another one. */
-function isExact(word: string, value: number): boolean {
-  return !/^-?[0-9]+$/.test(word.trim()) || Number.isSafeInteger(value);
+const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*/g;
+
+/** Of a JSON text: an id such as 12345678901234567890 would silently become another one, however deep it stands. */
+function wholeNumbersIn(json: string): string[] {
+  return (json.match(STRING_OR_NUMBER) ?? []).filter((token) => /^-?[0-9]+$/.test(token));
 }
 
-function inexact(word: string): MoonportError {
-  return MoonportError.of("bad_value", `${word} is a whole number beyond 2^53, which would lose digits`, {
-    hint: `as text it is '"${word.trim()}"'`,
+function isLossy(digits: string): boolean {
+  return !Number.isSafeInteger(Number(digits));
+}
+
+function inexact(digits: string): MoonportError {
+  return MoonportError.of("bad_value", `${digits} is a whole number beyond 2^53, which would lose digits`, {
+    hint: `as text it is '"${digits}"'`,
   });
 }

@@ -38,7 +38,13 @@ describe("words of a command line", () => {
   it("are refused where a number would silently become another", () => {
     expect(() => argumentOf("12345678901234567890")).toThrow(/beyond 2\^53/);
     expect(() => argumentOf("1e999")).toThrow(/beyond what a double can be/);
+    expect(() => argumentOf('[{"id":12345678901234567890}]')).toThrow(/^12345678901234567890 is .* beyond 2\^53/);
     expect(argumentOf("9007199254740991")).toBe(9007199254740991);
+    const exact = '{"12345678901234567890":"\\"12345678901234567890","size":1.2345678901234567890e19}';
+    expect(argumentOf(exact)).toEqual(JSON.parse(exact));
+    expect(argumentOf("[12345678901234567890")).toBe("[12345678901234567890");
+    expect(() => sqlParameterOf("12345678901234567890")).toThrow(/beyond 2\^53/);
+    expect(sqlParameterOf("[12345678901234567890]")).toBe("[12345678901234567890]");
   });
 
   it("name an object up to the first slash", () => {
