@@ -28,7 +28,8 @@ async function confirm(id: string): Promise<void> {
     throw MoonportError.of("bad_option", `destroying ${id} needs --yes where nobody can be asked`);
   }
   const asking = readline.createInterface({ input: process.stdin, output: process.stderr });
-  const answer = await asking.question(`Destroy ${id}? Type yes: `);
+  // Ctrl-C and Ctrl-D are no yes either.
+  const answer = await asking.question(`Destroy ${id}? Type yes: `).catch(() => "");
   asking.close();
   if (answer.trim().toLowerCase() !== "yes") throw MoonportError.of("bad_option", "not destroyed");
 }

@@ -1,9 +1,10 @@
+import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { SETTING_NAMES } from "../../src/settings/settings.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
-import { cli, cliJson } from "./cli.js";
+import { cli, cliJson, MAIN } from "./cli.js";
 
 describe("a wrong command line", () => {
   it.each([
@@ -43,6 +44,19 @@ describe("a wrong command line", () => {
     const { code, document, stderr } = await cliJson({ cwd: temporaryFolder() }, "strat", "--colour");
     expect([code, stderr]).toEqual([2, ""]);
     expect(document).toMatchObject({ error: { code: "bad_option", exit: 2, retryable: false } });
+  });
+});
+
+describe("moonport destroy", () => {
+  it.each([
+    ["Ctrl-C", "\u0003"],
+    ["Ctrl-D", "\u0004"],
+  ])("takes %s for no, and not for a fault", (_keys, typed) => {
+    const asTerminal = "data:text/javascript,process.stdin.isTTY=true;process.stderr.isTTY=true";
+    const words = [`--import=${asTerminal}`, MAIN, "destroy", "Counter/a"];
+    const run = spawnSync(process.execPath, words, { cwd: temporaryFolder(), input: typed, encoding: "utf8" });
+    expect(run.stderr).toMatch(/error: not destroyed \(bad_option\)\n$/);
+    expect(run.status).toBe(2);
   });
 });
 
