@@ -1,7 +1,5 @@
 /** `moonport check`, from the app's folder to the last line: reads, checks, tells. */
 import fs from "node:fs";
-import os from "node:os";
-import path from "node:path";
 import { type AppReport, checkApp } from "../src/app-check/check-app.js";
 import { readAppSource, readTestSources } from "../src/app-source.js";
 import type { BucketReader } from "../src/bucket/bucket.js";
@@ -13,6 +11,7 @@ import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
 import type { World } from "../src/world/world.js";
 import type { Context } from "./context.js";
+import { scratchFolder } from "./scratch-folder.js";
 
 /** Something was found: a class refuses or would fail. */
 const FOUND_EXIT = 4;
@@ -32,7 +31,7 @@ export async function checkedFolder(
 ): Promise<AppReport> {
   const { app, dir, settings } = context;
   const folder = new RealFolder(dir);
-  const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "moonport-check-"));
+  const scratch = scratchFolder("check");
   const world = realWorld(scratch, silentLogger);
   const bucket = objectsMax === 0 ? undefined : existingBucket(context, world);
   try {

@@ -1,7 +1,5 @@
 /** `moonport test`, from the app's folder to the last line: reads, runs, tells. */
 import fs from "node:fs";
-import os from "node:os";
-import path from "node:path";
 import { readAppSource, readTestSources } from "../src/app-source.js";
 import { runTests, type TestFailure, type TestResult } from "../src/app-tests/run-tests.js";
 import { MoonportError } from "../src/errors.js";
@@ -11,6 +9,7 @@ import { silentLogger } from "../src/world/logger.js";
 import { RealFolder } from "../src/world/real-folder.js";
 import { realWorld } from "../src/world/real-world.js";
 import type { Context } from "./context.js";
+import { scratchFolder } from "./scratch-folder.js";
 
 /** A test failed: the class, or the test, refused or failed. */
 const FAILED_EXIT = 4;
@@ -26,7 +25,7 @@ export async function testApp(context: Context, files: readonly string[], only: 
     });
   }
   passOverCrashedNodes();
-  const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "moonport-test-"));
+  const scratch = scratchFolder("test");
   try {
     const results = await runTests({
       app: readAppSource(app, folder),

@@ -1,7 +1,5 @@
 /** `moonport verify`, from the bucket's URL to the last line: opens it to read, verifies, tells. */
 import fs from "node:fs";
-import os from "node:os";
-import path from "node:path";
 import type { BucketReader } from "../src/bucket/bucket.js";
 import { openBucketReader } from "../src/bucket/open-bucket.js";
 import { sqliteLocation } from "../src/bucket/sqlite-location.js";
@@ -16,6 +14,7 @@ import type { World } from "../src/world/world.js";
 import type { Context } from "./context.js";
 import { EXIT_DAMAGED } from "./exit-codes.js";
 import { ProgressBar } from "./progress.js";
+import { scratchFolder } from "./scratch-folder.js";
 import { objectOf } from "./words.js";
 
 /** The exit code of "try later": not everything could be read, and what was is whole. */
@@ -38,7 +37,7 @@ export async function verify(context: Context, { word, isAppGiven, past, jobs }:
   }
   const scope = scopeOf(context.app, word, isAppGiven);
   const stopping = new Stopping();
-  const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "moonport-verify-"));
+  const scratch = scratchFolder("verify");
   const bar = quiet ? undefined : new ProgressBar(process.stderr, () => performance.now());
   try {
     const world = realWorld(scratch, silentLogger);

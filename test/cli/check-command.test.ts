@@ -25,6 +25,15 @@ describe("moonport check", () => {
     expect(fs.existsSync(path.join(cwd, ".moonport"))).toBe(false);
   });
 
+  it("says that there is no room for its own files, and not that Moonport is at fault", async () => {
+    const cwd = await newApp();
+    const nowhere = { cwd, env: { TMPDIR: path.join(cwd, "nowhere") } };
+    for (const command of ["check", "test", "verify"]) {
+      const { code, document } = await cliJson(nowhere, command);
+      expect([code, document.error]).toMatchObject([7, { code: "storage_failed" }]);
+    }
+  });
+
   it("tells each finding with file, line and column, and ends with 4", async () => {
     const cwd = await newApp();
     edit(cwd, "classes/Counter.lua", "state.store.set", "state.stor.set");
