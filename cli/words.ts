@@ -1,4 +1,5 @@
 /** Words of a command line as what they name: an object, an argument. */
+import { isDay } from "../src/durations.js";
 import { isOwn, MoonportError } from "../src/errors.js";
 import { identityOf, type ObjectIdentity } from "../src/identity.js";
 import type { PointInTime } from "../src/node-api.js";
@@ -67,7 +68,9 @@ export function pointOf(word: string, nowMs: number): PointInTime {
   if (/^[0-9]{1,15}$/.test(word)) return { seq: Number(word) };
   const clock = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(word);
   const atMs = clock === null ? Date.parse(word) : clockMs(clock.slice(1), nowMs);
-  if (Number.isFinite(atMs) && (clock !== null || /^\d{4}-\d{2}-\d{2}/.test(word))) return { atMs };
+  if (Number.isFinite(atMs) && (clock !== null || (/^\d{4}-\d{2}-\d{2}/.test(word) && isDay(word)))) {
+    return { atMs };
+  }
   throw MoonportError.of("bad_option", `--at "${word}" is neither a seq nor a time`, {
     hint: "42, 2026-01-31T14:03:20Z, '2026-01-31 14:03:20' or 14:03:20",
   });

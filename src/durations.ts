@@ -19,6 +19,12 @@ export function durationOrSecondsMs(text: string): number | undefined {
 export function momentMs(text: string): number | undefined {
   if (SECONDS.test(text)) return Number(text) * 1_000;
   const isMoment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text);
-  const ms = isMoment ? Date.parse(text) : Number.NaN;
+  const ms = isMoment && isDay(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** Whether the calendar has the day that a text begins with, `2026-02-28`: `Date.parse` takes February 30th for March 2nd. */
+export function isDay(text: string): boolean {
+  const [year = 0, month = 0, day = 0] = text.slice(0, "2026-02-28".length).split("-").map(Number);
+  return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
 }

@@ -30,7 +30,18 @@ describe("words of a command line", () => {
     expect(pointOf("2026-01-31 14:03:20", nowMs)).toEqual({ atMs: new Date(2026, 0, 31, 14, 3, 20).getTime() });
     expect(pointOf("11:59", nowMs)).toEqual({ atMs: nowMs - 60_000 });
     expect(pointOf("12:00:01", nowMs)).toEqual({ atMs: nowMs + 1_000 - 86_400_000 });
-    for (const word of ["", "-5", "1.5", "soon", "25:00", "12:60", "2026", "2026-13-40", "March 7"]) {
+    for (const word of [
+      "",
+      "-5",
+      "1.5",
+      "soon",
+      "25:00",
+      "12:60",
+      "2026",
+      "2026-13-40",
+      "2026-02-30 14:03",
+      "March 7",
+    ]) {
       if (word !== "2026") expect(() => pointOf(word, nowMs)).toThrow(/neither a seq nor a time/);
     }
   });
