@@ -171,7 +171,7 @@ export class Deployments implements ReleaseApi {
 
   async #askOwners(app: string, limits: readonly MigrationLimit[], found: MigratedList): Promise<void> {
     const peers = this.#parts.peers();
-    for (const one of this.#parts.migrated(app, limits).objects) found.add(one);
+    found.addAll(this.#parts.migrated(app, limits));
     const asked = (peers?.others() ?? []).map(async ({ node }) => {
       try {
         return await peers?.ask(node, { kind: "migrated", app, limits });
@@ -182,7 +182,7 @@ export class Deployments implements ReleaseApi {
         });
       }
     });
-    for (const answer of await Promise.all(asked)) for (const one of answer?.objects ?? []) found.add(one);
+    for (const answer of await Promise.all(asked)) if (answer !== undefined) found.addAll(answer);
   }
 
   /** Every node that answers has compiled it by now. @throws MoonportError `release_unloadable` */

@@ -19,6 +19,7 @@ import { ObjectDatabase } from "../store/object-database.js";
 import { ObjectTables } from "../store/object-tables.js";
 import type { World } from "../world/world.js";
 import type { MigratedObject } from "./contract.js";
+import type { MigratedAnswer } from "./peers.js";
 import type { MigrationLimit } from "./record.js";
 
 export interface MigratedParts {
@@ -43,6 +44,12 @@ export class MigratedList {
     if (this.#listed.has(found.object)) return;
     if (this.#listed.size < LISTED_MAX) this.#listed.set(found.object, found);
     else this.#more++;
+  }
+
+  /** What another list says; the two have no object in common. */
+  addAll({ objects, count }: MigratedAnswer): void {
+    for (const one of objects) this.add(one);
+    this.#more += count - objects.length;
   }
 
   get objects(): readonly MigratedObject[] {

@@ -260,15 +260,19 @@ describe("rolling back", () => {
     expect(virtual.world.folder.stat("releases")).toBeUndefined();
   });
 
-  it("lists a hundred objects and counts the others", async () => {
-    const virtual = await started({ settings: { OBJECT_IDLE_MS: 100 } });
-    await deploy(virtual, note(1, FIRST, SECOND));
-    for (let number = 0; number < 103; number++) await virtual.call(`Note/n${number}`, "add", "x");
-    await virtual.time.advance(2_000);
-    const refused = await deploy(virtual, note(2, FIRST)).catch((error: unknown) => error);
-    expect(refused).toMatchObject({ code: "objects_migrated", details: { count: 103 } });
-    expect((refused as { details: { objects: unknown[] } }).details.objects).toHaveLength(100);
-  }, 60_000);
+  it.each(["in use", "at rest"])(
+    "lists a hundred objects and counts the others, %s",
+    async (how) => {
+      const virtual = await started({ settings: { OBJECT_IDLE_MS: how === "in use" ? 60_000 : 100 } });
+      await deploy(virtual, note(1, FIRST, SECOND));
+      for (let number = 0; number < 103; number++) await virtual.call(`Note/n${number}`, "add", "x");
+      if (how === "at rest") await virtual.time.advance(2_000);
+      const refused = await deploy(virtual, note(2, FIRST)).catch((error: unknown) => error);
+      expect(refused).toMatchObject({ code: "objects_migrated", details: { count: 103 } });
+      expect((refused as { details: { objects: unknown[] } }).details.objects).toHaveLength(100);
+    },
+    60_000,
+  );
 
   it("goes through when no object has come further, and when whoever does it takes them as they are", async () => {
     const virtual = await started();
