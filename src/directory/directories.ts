@@ -7,7 +7,7 @@
  */
 import type { Bucket } from "../bucket/bucket.js";
 import { asMoonportError, MoonportError } from "../errors.js";
-import type { ObjectIdentity } from "../identity.js";
+import { type ObjectIdentity, SYSTEM_APP } from "../identity.js";
 import type { DirectoryDeclaration } from "../lua/contract.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
 import type { DirectoryStatus, DirectoryWalk, FoundPage } from "../node-api.js";
@@ -22,7 +22,14 @@ import type { Timer, World } from "../world/world.js";
 import { Finder, type FindInput } from "./finder.js";
 import { Publisher } from "./publisher.js";
 import type { RowDebts } from "./row-debts.js";
-import { type ShardStatus, shardNumberOf, shardObject, travelling } from "./shard-contract.js";
+import {
+  DIRECTORY_CLASS,
+  type ShardStatus,
+  shardNumberOf,
+  shardObject,
+  type TravellingShape,
+  travelling,
+} from "./shard-contract.js";
 import { Walk } from "./walk.js";
 
 export interface DirectoriesParts {
@@ -49,6 +56,8 @@ interface ClassName {
 
 /** Before a further check; what changes meanwhile counts as one. */
 const CHECK_AFTER_MS = 100;
+/** Of a class that declares no directory. */
+const NOTHING: TravellingShape = ["", {}, []];
 
 export class Directories {
   readonly rows: RowListener;
@@ -210,16 +219,28 @@ export class Directories {
   }
 
   #isWhole(app: string, className: string): boolean {
-    const declaration = this.#declared(app, className);
-    return declaration === undefined || this.#whole.get(`${app}/${className}`) === shapeOf(declaration);
+    const shape = this.#shapeNow(app, className);
+    return shape === undefined || this.#whole.get(`${app}/${className}`) === shape;
+  }
+
+  /** Undefined for a class that is not served: nothing is known of its directory. */
+  #shapeNow(app: string, className: string): string | undefined {
+    try {
+      const declaration = this.#parts.declarationOf(app, className);
+      return declaration === undefined ? NOTHING[0] : shapeOf(declaration);
+    } catch {
+      return undefined;
+    }
   }
 
   async #checkClass({ app, className }: ClassName): Promise<void> {
+    const [name, shape] = [`${app}/${className}`, this.#shapeNow(app, className)];
+    if (shape === undefined || this.#whole.get(name) === shape) return;
     const declaration = this.#declared(app, className);
-    if (declaration === undefined || this.#isWhole(app, className)) return;
-    const [name, shape] = [`${app}/${className}`, shapeOf(declaration)];
     const outdated = this.#outdated;
-    if (await this.#hasObjects(app, className)) {
+    if (declaration === undefined) {
+      await this.#empty({ app, className });
+    } else if (await this.#hasObjects(app, className)) {
       await this.#inTurn(async () => {
         const unsettled = await this.#unsettled({ app, className }, declaration);
         if (unsettled.length === 0) return;
@@ -232,6 +253,24 @@ export class Directories {
       });
     } else this.#fresh.set(name, shape);
     if (this.#outdated === outdated) this.#whole.set(name, shape);
+  }
+
+  /**
+   * The class declares no directory any more, and its objects derive no rows: what its shards hold would be taken for all there
+   * is as soon as it declares the same one again. Then they are filled anew.
+   */
+  async #empty({ app, className }: ClassName): Promise<void> {
+    this.#fresh.delete(`${app}/${className}`);
+    if (!(await this.#hasObjects(SYSTEM_APP, DIRECTORY_CLASS))) return;
+    const { DIRECTORY_SHARDS } = this.#parts.settings;
+    for (let number = 0; number < DIRECTORY_SHARDS; number++) {
+      const shard = shardObject(app, className, number, DIRECTORY_SHARDS);
+      if (!this.#parts.isHome(shard)) continue;
+      const { settled } = (await this.#callShard(shard, "status", [NOTHING[0]])) as unknown as ShardStatus;
+      if (settled === null || settled === NOTHING[0]) continue;
+      await this.#callShard(shard, "doubt", []);
+      await this.#callShard(shard, "settle", [NOTHING, true]);
+    }
   }
 
   /** This node's own shards of a class that were not brought over to what it declares. */

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { type ApplyRequest, shardNumberOf, shardObject } from "../../src/directory/shard-contract.js";
 import type { DirectoryStatus } from "../../src/node-api.js";
 import type { PlainValue } from "../../src/values.js";
-import { VirtualNode } from "../support/virtual-node.js";
+import { appOf, VirtualNode } from "../support/virtual-node.js";
 import { find, lotClass, rowsOf } from "./lots.js";
 
 const WIDER = lotClass(
@@ -71,6 +71,35 @@ it("a class that gets its first directory has one of the objects it had", async 
   expect(await status(virtual)).toMatchObject({ complete: true, walk: { objects: 5 } });
   await virtual.stop();
 });
+
+it.each(["reloads", "starts"])(
+  "a directory that a class was without for a while is filled anew when it %s with it",
+  async (how) => {
+    const virtual = await withLots(4);
+    const serves = async (classText: string): Promise<void> => {
+      if (how === "reloads") await virtual.reload({ Lot: classText });
+      else {
+        await virtual.stop();
+        await virtual.open([appOf({ Lot: classText })]);
+      }
+      await virtual.time.advance(5_000);
+    };
+    await serves(lotClass().replace("Lot.directory", "local unused"));
+    await virtual.call("Lot/k0", "put", 99, "sold");
+    await virtual.call("Lot/k1", "finish");
+    await virtual.call("Lot/new", "put", 5, "open");
+    await virtual.time.advance(1_000);
+    await serves(lotClass());
+    expect(await rowsOf(virtual)).toEqual({
+      k0: { top: 99, status: "sold" },
+      k2: { top: 2, status: "open" },
+      k3: { top: 3, status: "open" },
+      new: { top: 5, status: "open" },
+    });
+    expect(await status(virtual)).toMatchObject({ rows: 4, current: 4, complete: true });
+    await virtual.stop();
+  },
+);
 
 it("a walk that a stop broke off begins again at the next start", async () => {
   const virtual = await withLots(20);
