@@ -120,7 +120,7 @@ export class Directories {
     this.#publisher.forget(object);
   }
 
-  /** Resolves when nothing of the object waits to be told. */
+  /** Resolves when nothing of the object waits to be told. @throws MoonportError `storage_behind` while its row has no room to wait */
   whenTold(object: ObjectIdentity): Promise<void> {
     return this.#publisher.whenTold(object);
   }

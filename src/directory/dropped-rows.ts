@@ -32,6 +32,10 @@ export class DroppedRows {
     if (!this.#isAsking) void this.#ask();
   }
 
+  has({ id }: ObjectIdentity): boolean {
+    return this.#objects.has(id);
+  }
+
   /** It is among those that wait after all. */
   delete({ id }: ObjectIdentity): void {
     this.#objects.delete(id);

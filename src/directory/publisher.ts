@@ -12,7 +12,7 @@
  * one that rides with the next write is nearly always one row behind. So an object that wakes offers its row again. For what this
  * session has told that ends here, by one look into a map; else the shard finds that it knows that seq, and writes nothing.
  */
-import { asMoonportError } from "../errors.js";
+import { asMoonportError, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { DirectoryDeclaration } from "../lua/contract.js";
 import type { NodeCounters } from "../metrics/node-counters.js";
@@ -121,8 +121,13 @@ export class Publisher implements RowListener {
     this.#told.delete(object.id);
   }
 
-  /** Resolves when nothing of the object waits. */
+  /** Resolves when nothing of the object waits. @throws MoonportError `storage_behind` for whose row found no room to wait */
   async whenTold(object: ObjectIdentity): Promise<void> {
+    if (this.#dropped.has(object)) {
+      throw MoonportError.of("storage_behind", `the row of ${object.id} waits for room among those to be told`, {
+        object: object.id,
+      });
+    }
     if (this.#queueOf(object).rows.has(object.key) && !this.#isStopped) {
       await new Promise<void>((resolve) => {
         const waiters = this.#toldWaiters.get(object.id) ?? [];

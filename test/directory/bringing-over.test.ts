@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { type ApplyRequest, shardNumberOf, shardObject } from "../../src/directory/shard-contract.js";
 import type { DirectoryStatus } from "../../src/node-api.js";
+import type { Settings } from "../../src/settings/settings.js";
 import type { PlainValue } from "../../src/values.js";
 import { appOf, VirtualNode } from "../support/virtual-node.js";
 import { find, lotClass, rowsOf } from "./lots.js";
@@ -13,11 +14,13 @@ const WIDER = lotClass(
 const status = (virtual: VirtualNode): Promise<DirectoryStatus> =>
   virtual.time.until(virtual.node.directory("default", "Lot"));
 
-async function withLots(count: number, classText = lotClass()): Promise<VirtualNode> {
-  const virtual = await VirtualNode.start({ classes: { Lot: classText }, settings: { OBJECT_IDLE_MS: 200 } });
+async function withLots(count: number, classText = lotClass(), settings: Partial<Settings> = {}): Promise<VirtualNode> {
+  const all = { OBJECT_IDLE_MS: 200, ...settings };
+  const virtual = await VirtualNode.start({ classes: { Lot: classText }, settings: all });
   await virtual.time.advance(10);
   for (let n = 0; n < count; n++) await virtual.call(`Lot/k${n}`, "put", n, "open");
   await virtual.time.advance(1_000);
+  await virtual.time.until(virtual.node.rowsTold());
   return virtual;
 }
 
@@ -140,6 +143,15 @@ it("a directory is rebuilt from its objects: what is wrong in it is put right, a
   expect(await rowsOf(virtual)).toEqual(
     Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`k${n}`, { top: n, status: "open" }])),
   );
+  await virtual.stop();
+});
+
+it("a rebuild takes no row away that finds no room to be told", async () => {
+  const virtual = await withLots(10, lotClass(), { DIRECTORY_QUEUE_MAX: 1 });
+  await virtual.time.until(virtual.node.rebuildDirectory("default", "Lot"));
+  while ((await status(virtual)).walk?.state === "running") await virtual.time.advance(10);
+  expect(virtual.node.counters.directory.dropped).toBeGreaterThan(0);
+  expect(Object.keys(await rowsOf(virtual))).toHaveLength(10);
   await virtual.stop();
 });
 
