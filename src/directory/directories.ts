@@ -67,8 +67,8 @@ export class Directories {
   /** `app/Class`, with the shape of each that was found whole, or came up without objects. */
   readonly #whole = new Map<string, string>();
   readonly #fresh = new Map<string, string>();
-  /** How often rows of an earlier shape were told: a look that was under way may have been before them. */
-  #outdated = 0;
+  /** How often classes or nodes changed, or rows of an earlier shape were told: a look that was under way may have been before it. */
+  #changes = 0;
   readonly #walks = new Map<string, Walk>();
   /** Ends when the walk under way does. */
   #turn: Promise<void> = Promise.resolve();
@@ -91,7 +91,7 @@ export class Directories {
       isFresh: (app, className, shape) => this.#fresh.get(`${app}/${className}`) === shape,
       callShard,
       outdated: (app, className) => {
-        this.#outdated++;
+        this.#changes++;
         this.#whole.delete(`${app}/${className}`);
         this.#checkAfter(CHECK_AFTER_MS);
       },
@@ -133,6 +133,7 @@ export class Directories {
   /** Other classes are served than before, or other nodes are there: shards may have to be brought over. */
   changed(): void {
     if (this.#over.signal.aborted) return;
+    this.#changes++;
     this.#whole.clear();
     // The first one at once: a class without objects is best found to be so before it has any.
     this.#checkAfter(this.#hasChecked ? CHECK_AFTER_MS : 0);
@@ -237,7 +238,7 @@ export class Directories {
     const [name, shape] = [`${app}/${className}`, this.#shapeNow(app, className)];
     if (shape === undefined || this.#whole.get(name) === shape) return;
     const declaration = this.#declared(app, className);
-    const outdated = this.#outdated;
+    const changes = this.#changes;
     if (declaration === undefined) {
       await this.#empty({ app, className });
     } else if (await this.#hasObjects(app, className)) {
@@ -252,7 +253,7 @@ export class Directories {
         );
       });
     } else this.#fresh.set(name, shape);
-    if (this.#outdated === outdated) this.#whole.set(name, shape);
+    if (this.#changes === changes) this.#whole.set(name, shape);
   }
 
   /**
