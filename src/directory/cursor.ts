@@ -5,12 +5,14 @@
  * What is in it is only ever compared with, as a bound value: one that somebody made up can do no harm.
  */
 import { MoonportError } from "../errors.js";
+import { SETTINGS } from "../settings/settings.js";
 import { decodeValue, encodeValue } from "../store/value-codec.js";
 import type { PlainValue, SqlValue } from "../values.js";
 import { type OrderTerm, orderText } from "./order.js";
 
 const FORMAT = 1;
-const CURSOR_LENGTH_MAX = 64 * 1024;
+/** A row may be ordered by all that it holds. In base64, with what else stands in a cursor. */
+const CURSOR_LENGTH_MAX = Math.ceil(((SETTINGS.DIRECTORY_ROW_BYTES_MAX.max + 4_096) * 4) / 3);
 
 export function cursorAt(className: string, order: readonly OrderTerm[], place: readonly SqlValue[]): string {
   const bytes = encodeValue([FORMAT, className, orderText(order), [...place]], Number.POSITIVE_INFINITY, "a cursor");

@@ -9,6 +9,7 @@ import type { MoonportError } from "../../src/errors.js";
 import { identityOf } from "../../src/identity.js";
 import type { ColumnType, DirectoryQuery } from "../../src/lua/contract.js";
 import type { FoundRow } from "../../src/node-api.js";
+import { SETTINGS } from "../../src/settings/settings.js";
 import type { PlainObject, PlainValue, SqlValue } from "../../src/values.js";
 import { VirtualNode } from "../support/virtual-node.js";
 import { find, lotClass } from "./lots.js";
@@ -104,6 +105,14 @@ describe("pages of a query", () => {
     await fill(rows.set("b", { top: 0 }).set("f", { top: 3 }));
     const second = await find(virtual, { order: "top", after: first.after as string });
     expect(second.rows.map(({ key }) => key)).toEqual(["e", "f", "i"]);
+  });
+
+  it("go on behind rows that are ordered by as much as a row may hold", async () => {
+    const rowBytesMax = SETTINGS.DIRECTORY_ROW_BYTES_MAX.max;
+    await fill(
+      new Map(["a", "b", "c"].map((key): [string, PlainObject] => [key, { status: key.repeat(rowBytesMax) }])),
+    );
+    expect((await allPages({ order: "-status", limit: 1 })).map(({ key }) => key)).toEqual(["c", "b", "a"]);
   });
 
   it("count all that the filter selects, over all shards", async () => {
