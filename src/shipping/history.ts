@@ -8,7 +8,7 @@
  * It only reads, and holds a page of names at a time.
  */
 import type { BucketReader } from "../bucket/bucket.js";
-import { MoonportError } from "../errors.js";
+import { isOwn, MoonportError } from "../errors.js";
 import type { ObjectIdentity } from "../identity.js";
 import type { Folder } from "../world/folder.js";
 import { type AssembledState, assembleWithin, type StateLimit } from "./assemble-state.js";
@@ -28,7 +28,7 @@ export interface Era {
   readonly toSeq: number;
   /** States that count, as many as it names: what journals held one by one is named as one, and can be had one by one. */
   readonly states: number;
-  /** Wall clock of the first of them, milliseconds; unknown where it was made before that was kept. */
+  /** Wall clock of the first of them, milliseconds; unknown where it was made before that was kept, or is damaged. */
   readonly fromMs: number | undefined;
   /** Until then it stood; absent of what stands. */
   readonly untilMs?: number;
@@ -80,7 +80,8 @@ export class ObjectPast {
   }
 
   /**
-   * The first state that can be had, and the newest eras, in order. What is collected meanwhile is left out.
+   * The first state that can be had, and the newest eras, in order. What is collected meanwhile is left out, and so is what cannot
+   * be read: whoever asks may be after what stood before the damage.
    * @param erasMax the one that stands not counted
    */
   async eras(erasMax: number): Promise<{ readonly first: Era | undefined; readonly last: readonly Era[] }> {
@@ -106,7 +107,7 @@ export class ObjectPast {
 
   /** @param past absent: of what stands */
   async #eraOf(past: ListedPast | undefined, before: ListedPast | undefined): Promise<Era | undefined> {
-    const manifest = past === undefined ? this.#standing : await this.#loadIfThere(past);
+    const manifest = past === undefined ? this.#standing : await unlessDamaged(this.#loadIfThere(past));
     if (manifest === undefined) return undefined;
     const seqs = statesOf(manifest).filter((seq) => before === undefined || seq > before.seq);
     const [fromSeq] = seqs;
@@ -117,7 +118,7 @@ export class ObjectPast {
       fromSeq,
       toSeq: manifest.seq,
       states: seqs.length,
-      fromMs: continues ? before.untilMs : await this.#beganMs(manifest),
+      fromMs: continues ? before.untilMs : await unlessDamaged(this.#beganMs(manifest)),
       ...(past !== undefined && { untilMs: past.untilMs }),
       isEnd: past?.isEnd === true,
     };
@@ -172,6 +173,16 @@ export class ObjectPast {
   async #loadIfThere({ key }: ListedPast): Promise<Manifest | undefined> {
     const found = await this.#bucket.get(key);
     return found && decodeManifest(this.#object.id, found.bytes);
+  }
+}
+
+/** Nothing of what is damaged. @throws MoonportError `bucket_failed` */
+async function unlessDamaged<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (isOwn(error, "object_corrupt")) return undefined;
+    throw error;
   }
 }
 

@@ -309,6 +309,21 @@ describe.each([
     expect(events.last).toBeGreaterThan(10);
   });
 
+  it("the history of an object tells of all that is not damaged", async () => {
+    const node = await start({ ...BUSY, SEGMENT_INLINE_BYTES_MAX: 0 });
+    await adds(node, ..."abcdefghijklmnop");
+    const object = node.identity("Note/a");
+    const erasOf = async () => (await node.time.until(node.node.history(object))).eras;
+    const [first, second, ...others] = await erasOf();
+    const keys = new ObjectKeys(object);
+    node.bucket.corrupt(keys.segment({ epoch: 1, fromSeq: 1, toSeq: 1 }));
+    node.bucket.corrupt((await node.keys(keys.past))[1] ?? "");
+    const { fromMs, ...untimed } = first ?? {};
+    expect([fromMs, second]).not.toContain(undefined);
+    expect(await erasOf()).toEqual([untimed, ...others]);
+    expect((await restore(node, { seq: others[0]?.toSeq ?? 0 })).fromSeq).toBe(others[0]?.toSeq);
+  });
+
   it("an object that was full then is full again, or its fork is", async () => {
     const node = await start({ ...BUSY, OBJECT_BYTES_MAX: 64 * 1024 });
     for (let seq = 1; (await node.call("Full/a", "fill", seq).catch(() => "full")) !== "full"; seq++);
