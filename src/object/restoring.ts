@@ -245,7 +245,7 @@ export class Restoring {
     isToCome: boolean,
   ): Promise<MoonportError> {
     const { first } = await this.#pastOf(object, standing).eras(0);
-    const when = "seq" in at ? `seq ${at.seq}` : new Date(at.atMs).toISOString();
+    const when = "seq" in at ? `seq ${at.seq}` : iso(at.atMs);
     const from = first && `seq ${first.fromSeq}${first.fromMs === undefined ? "" : ` (${iso(first.fromMs)})`}`;
     const to = `seq ${standing.seq}${hasContent(standing) ? "" : ", where it was destroyed"}`;
     const what = from === undefined ? "nothing of it is kept" : `it is kept from ${from} to ${to}`;
@@ -289,8 +289,10 @@ function exists({ id }: ObjectIdentity): MoonportError {
   });
 }
 
+/** Of what is no date any more, how many milliseconds it is after 1970. */
 function iso(ms: number): string {
-  return new Date(ms).toISOString();
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString();
 }
 
 /** The parts, once; `release` is called when they are at their end, or are not wanted any more, be it before the first. */

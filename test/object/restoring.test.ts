@@ -90,7 +90,8 @@ describe.each([
     const node = await start();
     const beganMs = node.world.clock.wallMs();
     await adds(node, ..."abcdefghij");
-    const refused = [{ seq: 0 }, { seq: 11 }, { atMs: beganMs - 1 }, { atMs: beganMs + 60_000 }];
+    const times = [beganMs - 1, beganMs + 60_000, Number.MAX_SAFE_INTEGER];
+    const refused = [{ seq: 0 }, { seq: 11 }, ...times.map((atMs) => ({ atMs }))];
     for (const at of refused) {
       const error: MoonportError = await restore(node, at).catch((thrown) => thrown);
       expect(error.code).toBe("not_in_history");
