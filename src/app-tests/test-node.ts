@@ -81,7 +81,7 @@ export class TestNode {
         method: typeof method === "string" ? method : body === undefined ? "GET" : "POST",
         path: typeof path === "string" ? path : "/",
         query: (query ?? {}) as Readonly<Record<string, string>>,
-        headers: (headers ?? {}) as Readonly<Record<string, string>>,
+        headers: lowerCase((headers ?? {}) as Readonly<Record<string, string>>),
         ...(body !== undefined && { body }),
         caller: this.caller,
       }),
@@ -142,6 +142,11 @@ export class TestNode {
   #until<T>(promise: Promise<T>): Promise<T> {
     return this.#time.until(promise);
   }
+}
+
+/** As the doors give them to a unit. */
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 function bodyOf({ headers, body }: UnitResponse): PlainValue {

@@ -87,6 +87,37 @@ describe("a test", () => {
     expect(result?.failure).toBeUndefined();
   });
 
+  it("lets timers fire and delayed messages arrive while time passes", async () => {
+    const Egg = `local Egg = class "Egg"
+      function Egg:boil() schedule.after("4m"):_done() send(Egg("next"), { delay = "5m" }):told() end
+      function Egg:_done() emit("done") end
+      function Egg:told() emit("told") end
+      return Egg`;
+    const [result] = await ran(
+      `test("t", function()
+        Egg("one"):boil()
+        advance("3m")
+        expect(#events("Egg/one")):equals(0)
+        advance("1m")
+        expect(#events("Egg/one")):equals(1)
+        expect(#events("Egg/next")):equals(0)
+        advance("1m")
+        expect(#events("Egg/next")):equals(1)
+      end)`,
+      { files: { "classes/Egg.lua": Egg } },
+    );
+    expect(result?.failure).toBeUndefined();
+  });
+
+  it("gives a unit its headers in lower case, as a door does", async () => {
+    const units = { "units/said.lua": 'return function(request) return request.headers["x-who"] end' };
+    const [result] = await ran(
+      'test("t", function() expect(unit("said", { headers = { ["X-Who"] = "ada" } }).body):equals("ada") end)',
+      { files: units },
+    );
+    expect(result?.failure).toBeUndefined();
+  });
+
   it("crashes the node: what was answered stays, and so do events", async () => {
     const [result] = await ran(`
       test("t", function()

@@ -356,7 +356,7 @@ function test(name, body) end
 ---@return moonport.Expectation
 function expect(value) end
 
----Lets time pass on the node.
+---Lets time pass on the node: timers that fall due fire, and messages with a delay arrive.
 ---@param duration moonport.Duration
 function advance(duration) end
 
