@@ -20,6 +20,9 @@ import {
 import { argument, isString, isTable, latin1, type Runtime } from "./runtime.js";
 import { textOf, type Values } from "./values.js";
 
+/** Of what a class throws: an error is a reply, a log line and a message to other nodes, and is bounded as those are. */
+const MESSAGE_CHARACTERS_MAX = 8_192;
+
 /** Stands behind the Lua table of a host error. */
 class HostError {
   readonly kind = "error";
@@ -79,7 +82,7 @@ export class LuaErrors {
   /** What Lua threw, as callers see it. */
   toMoonport(value: TValue | undefined): MoonportError {
     if (isString(value)) {
-      return MoonportError.of("method_error", this.#lossyText(value.value as TString));
+      return MoonportError.of("method_error", this.#messageText(value.value as TString));
     }
     if (isTable(value)) return this.#tableToMoonport(value);
     return MoonportError.of("method_error", "the method threw a value that is neither text nor a table", {
@@ -92,14 +95,14 @@ export class LuaErrors {
     if (table.host instanceof HostError) return table.host.error;
     const code = this.runtime.field(table, "code");
     const message = this.runtime.field(table, "message");
-    const text = isString(message) ? this.#lossyText(message.value as TString) : undefined;
+    const text = isString(message) ? this.#messageText(message.value as TString) : undefined;
     if (!isString(code)) {
       return MoonportError.of("method_error", text ?? "the method threw a table without a code", {
         hint: 'give it one: error { code = "too_low", message = "..." }',
         ...this.#details(value),
       });
     }
-    const name = this.#lossyText(code.value as TString);
+    const name = this.#messageText(code.value as TString);
     return MoonportError.byClass(name, text ?? name, this.#details(value));
   }
 
@@ -113,6 +116,11 @@ export class LuaErrors {
     } catch (refusal) {
       return { details: { omitted: asMoonportError(refusal).message } };
     }
+  }
+
+  #messageText(string: TString): string {
+    const text = this.#lossyText(string);
+    return text.length > MESSAGE_CHARACTERS_MAX ? `${text.slice(0, MESSAGE_CHARACTERS_MAX).toWellFormed()}...` : text;
   }
 
   #lossyText(string: TString): string {

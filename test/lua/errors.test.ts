@@ -48,6 +48,13 @@ describe("what a class throws", () => {
     });
   });
 
+  test("is as long as a line of the log at most", () => {
+    const long = 'local long = ("ä"):rep(20000)';
+    for (const code of ["error(long, 0)", "error { message = long }", "error { code = 'c', message = long }"]) {
+      expect(thrown(`${long} ${code}`).message).toBe(`${"ä".repeat(8_192)}...`);
+    }
+  });
+
   test("as anything else is an error all the same", () => {
     for (const value of ["nil", "true", "print", "null", "{}", "{ message = 1 }", "42"]) {
       expect(thrown(`error(${value})`).code).toBe("method_error");
