@@ -143,6 +143,10 @@ describe("randomness and time are the call's", () => {
       Date.UTC(2024, 2, 2, 12) / 1_000,
       2,
     ]);
+    // As in Lua 5.3: what string.match finds in a date is text.
+    const found = 'local y, m, d = ("2023-03-02"):match("(%d+)-(%d+)-(%d+)")';
+    expect(evaluate(`${found} return os.time { year = y, month = m, day = d }`)).toBe(Date.UTC(2023, 2, 2, 12) / 1_000);
+    expect(failure("os.time { year = '20x', month = 1, day = 1 }").message).toContain("'year' must be a whole number");
     expect(failure("os.date('%Q')").message).toContain("unknown conversion");
     expect(failure("os.date(('%c'):rep(501))").message).toContain("a format has 1000 characters at most");
     expect(failure("os.time {}").message).toContain("field 'year' must be a whole number");

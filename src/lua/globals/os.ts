@@ -3,15 +3,17 @@
  *
  * A node's own time zone never shows: the same call gives the same answer on every node.
  */
-import type { LuaFunction, LuaState, Table } from "../fengari/types.js";
+import type { LuaFunction, LuaState, Table, TValue } from "../fengari/types.js";
 import { TYPE } from "../fengari/types.js";
 import type { Machine } from "../invocation.js";
-import { argument, isNil, isNumber, isTable } from "../runtime.js";
+import { argument, isNil, isNumber, isString, isTable } from "../runtime.js";
+import { textOf } from "../values.js";
 import { type CalendarTime, calendarOf, formatTime, secondsOf } from "./calendar.js";
 import { Arguments } from "./read-arguments.js";
 
 /** A conversion is work that no instruction shows, and prints more than it is long. */
 const FORMAT_CHARACTERS_MAX = 1_000;
+const WHOLE = /^\s*[+-]?\d{1,15}\s*$/;
 
 export function osFunctions(machine: Machine): Record<string, LuaFunction> {
   const { runtime } = machine;
@@ -49,15 +51,23 @@ export function osFunctions(machine: Machine): Record<string, LuaFunction> {
   };
 }
 
+/** Text of digits is a number here, as string.match gives it. */
+function numberOf(value: TValue | undefined): number | undefined {
+  if (isNumber(value)) return value.value;
+  const text = isString(value) ? textOf(value.value) : null;
+  return text !== null && WHOLE.test(text) ? Number(text) : undefined;
+}
+
 function readFields(machine: Machine, L: LuaState, table: Table): CalendarTime {
   const { runtime } = machine;
   const field = (name: string, fallback?: number): number => {
     const value = runtime.field(table, name);
     if (isNil(value) && fallback !== undefined) return fallback;
-    if (!isNumber(value) || !Number.isInteger(value.value)) {
+    const number = numberOf(value);
+    if (number === undefined || !Number.isInteger(number)) {
       throw runtime.fail(L, `os.time(table): field '${name}' must be a whole number`);
     }
-    return value.value as number;
+    return number;
   };
   return {
     year: field("year"),
