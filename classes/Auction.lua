@@ -33,6 +33,18 @@ local function the_lot(self)
   return state.store.get("lot") or { title = self.key, status = "open", start = 1 }
 end
 
+---Above 2^53 a bid of one more is the same number.
+local function is_whole(number)
+  return type(number) == "number" and number % 1 == 0 and math.abs(number) < 2 ^ 53
+end
+
+---What is kept is what every later bid is measured by: nothing else may come in.
+local function must_be_terms(title, start, seconds)
+  if type(title) ~= "string" or not is_whole(start) or type(seconds or 0) ~= "number" then
+    error { code = "bad_lot", message = "a lot opens with a text as title, a whole start and a number of seconds" }
+  end
+end
+
 local function must_be_open(lot)
   if lot.status ~= "open" then
     error { code = "closed", message = "this lot is closed" }
@@ -57,6 +69,7 @@ function Auction:open(options)
   local lot = the_lot(self)
   lot.title = options.title or lot.title
   lot.start = options.start or lot.start
+  must_be_terms(lot.title, lot.start, options.seconds)
   if options.seconds then
     lot.ends_at = now() + options.seconds
     schedule.at(lot.ends_at, { name = "close" }):_time_is_up()
@@ -71,7 +84,7 @@ end
 ---@param amount integer
 ---@return { top: integer }
 function Auction:bid(who, amount)
-  if type(who) ~= "string" or type(amount) ~= "number" or amount % 1 ~= 0 then
+  if type(who) ~= "string" or not is_whole(amount) then
     error { code = "bad_bid", message = "bid takes a name and a whole amount" }
   end
   local lot = the_lot(self)

@@ -66,6 +66,16 @@ describe("Auction", () => {
     expect(events(node)).toEqual(["opened", "bid", "closed"]);
   });
 
+  it("takes no terms, and no bid, that later bids could not be measured by", async () => {
+    const node = await VirtualNode.start();
+    for (const terms of [{ start: "5" }, { start: 1.5 }, { start: 2 ** 60 }, { title: ["x"] }, { seconds: "10" }]) {
+      expect(await codeOf(node.call("Auction/lot", "open", terms))).toBe("bad_lot");
+    }
+    await node.call("Auction/lot", "open", { title: "Moon globe", start: 10 });
+    expect(await codeOf(node.call("Auction/lot", "bid", "ada", 1e300))).toBe("bad_bid");
+    expect(await node.call("Auction/lot", "bid", "ada", 10)).toEqual({ top: 10 });
+  });
+
   it("answers readers of a lot that nobody touched", async () => {
     const node = await VirtualNode.start();
     expect(await node.call("Auction/none", "top")).toEqual({ status: "open" });
