@@ -21,7 +21,8 @@ export function logFormatOf(log: MoonportOptions["log"]): PinoLoggerOptions["for
  */
 export function guardedObserver(observer: Observer | undefined, log: Logger, logsFaults: boolean): Observer {
   return (observation) => {
-    if (logsFaults && (observation.kind === "class_failed" || observation.kind === "unit_failed")) {
+    const { kind } = observation;
+    if (logsFaults && (kind === "class_failed" || kind === "unit_failed" || kind === "module_failed")) {
       const { app, file, line, message } = observation;
       log.warn({ app, file, line, error: message }, "not loaded");
     }

@@ -4,6 +4,7 @@ import path from "node:path";
 import pino from "pino";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { Moonport, type MoonportOptions, type Observation } from "../../src/index.js";
+import { type Logger, silentLogger } from "../../src/world/logger.js";
 import { temporaryFolder } from "../support/temporary-folder.js";
 import { embedded } from "./embedded.js";
 import { LEDGER, type LedgerMethods } from "./ledger-class.js";
@@ -71,6 +72,19 @@ describe("Moonport.open", () => {
     expect(await moonport.object("Ledger", "a").call("count")).toBe(0);
     const failed = seen.filter(({ kind }) => kind === "class_failed");
     expect(failed).toMatchObject([{ file: "classes/Broken.lua" }, { file: "classes/Empty.lua" }]);
+  });
+
+  it("logs whatever does not load, where it starts all the same", async () => {
+    const warned: unknown[] = [];
+    const warn = (fields: object): void => void warned.push(fields);
+    const log: Logger = { ...silentLogger, warn, child: () => log };
+    const broken = { classes: { ...classes, Broken: "" }, units: { bad: "" }, modules: { worse: "return (" } };
+    await embedded({ ...broken, onClassError: "report", log });
+    expect(warned).toMatchObject([
+      { file: "lib/worse.lua" },
+      { file: "classes/Broken.lua" },
+      { file: "units/bad.lua" },
+    ]);
   });
 
   it("gives the folder back when it fails", async () => {
