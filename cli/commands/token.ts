@@ -1,7 +1,8 @@
 /** `moonport token new` */
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
-import { tokenDigest } from "../../src/auth/token-file.js";
+import { isTokenId, TOKEN_ID_GRAMMAR, tokenDigest } from "../../src/auth/token-file.js";
+import { MoonportError } from "../../src/errors.js";
 import { contextOf } from "../context.js";
 
 interface TokenFlags {
@@ -21,6 +22,7 @@ export function addToken(program: Command): void {
     .addHelpText("after", "\nExample:\n  moonport token new --owner ada")
     .action((flags: TokenFlags, command: Command) => {
       const { output } = contextOf(command);
+      if (!isTokenId(flags.owner)) throw MoonportError.of("bad_option", `--owner takes ${TOKEN_ID_GRAMMAR}`);
       const text = PREFIX + randomBytes(RANDOM_BYTES).toString("base64url");
       const sha256 = tokenDigest(text).toString("hex");
       const entry = { id: flags.owner, sha256, allow: [{ rights: ["read", "call", "subscribe"] }] };

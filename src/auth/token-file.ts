@@ -70,10 +70,16 @@ function entryOf(place: Place): TokenEntry {
   return { id, digest: digestOf(entry), ...(claims !== undefined && { claims: claimsOf(claims) }), allow };
 }
 
+export const TOKEN_ID_GRAMMAR = `1 to ${ID_CHARACTERS_MAX} characters without control characters`;
+
+export function isTokenId(id: string): boolean {
+  return id.length > 0 && id.length <= ID_CHARACTERS_MAX && !CONTROL.test(id) && id.isWellFormed();
+}
+
 function idOf(place: Place): string {
   const id = place.text();
-  if (id.length > 0 && id.length <= ID_CHARACTERS_MAX && !CONTROL.test(id) && id.isWellFormed()) return id;
-  throw place.wrong(`an id is 1 to ${ID_CHARACTERS_MAX} characters without control characters`);
+  if (isTokenId(id)) return id;
+  throw place.wrong(`an id is ${TOKEN_ID_GRAMMAR}`);
 }
 
 function digestOf(entry: Table): Buffer {

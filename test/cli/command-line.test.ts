@@ -30,6 +30,8 @@ describe("a wrong command line", () => {
       "--args '\\[1\\]'",
     ],
     [["subscribe", "Chat/a", "--args", "[1]"], "--args are the arguments of a snapshot", "--snapshot"],
+    [["token", "new", "--owner", ""], "--owner takes 1 to 256 characters", undefined],
+    [["token", "new", "--owner", "a\nb"], "without control characters", undefined],
     [[], "no command is given", undefined],
   ])("moonport %j is told what is wrong, and ends with 2", async (words, message, hint) => {
     const cwd = temporaryFolder();
