@@ -49,7 +49,7 @@ function writeApp(root: string): string[] {
   const name = path.basename(root);
   const written = templateFiles().map(({ from, to }) => {
     app.ensureDirectory(path.dirname(to));
-    app.replaceFile(to, Buffer.from(fs.readFileSync(from, "utf8").replaceAll("{{name}}", name)));
+    app.replaceFile(to, Buffer.from(fs.readFileSync(from, "utf8").replaceAll("{{name}}", () => name)));
     return to;
   });
   return written.sort();

@@ -116,6 +116,8 @@ describe("moonport new", () => {
     expect(fs.readFileSync(path.join(cwd, "README.md"), "utf8")).toBe("mine");
     fs.writeFileSync(path.join(cwd, "file"), "");
     expect((await cli({ cwd }, "new", "file")).stderr).toContain("file is a file");
+    expect((await cli({ cwd }, "new", "a$&b")).code).toBe(0);
+    expect(fs.readFileSync(path.join(cwd, "a$&b", "README.md"), "utf8")).toMatch(/^# a\$&b\n/);
   });
 });
 
