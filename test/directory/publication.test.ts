@@ -220,7 +220,7 @@ const step = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant("throw" as const), key: fc.constantFrom(...KEYS), on: fc.boolean() }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("wait" as const), ms: fc.constantFrom(0, 5, 60, 1_000) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant("class" as const), columns: fc.integer({ min: 0, max: 2 }) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("class" as const), columns: fc.integer({ min: 0, max: 3 }) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("crash" as const), steps: fc.integer({ min: 0, max: 30 }) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("stop" as const) }) },
 );
@@ -233,6 +233,7 @@ const CLASSES = [
     return { top = top, double = top and 2 * top }`,
   ),
   lotClass('columns = { top = "text" }', 'return { top = "t" .. (state.store.get("top") or "") }'),
+  lotClass().replace("Lot.directory", "local without"),
 ];
 
 describe("after any history of writes, destroys, crashes, stops and class changes", () => {
@@ -277,6 +278,7 @@ describe("after any history of writes, destroys, crashes, stops and class change
             await again();
           }
         }
+        if (classText === CLASSES[3]) await virtual.reload({ Lot: CLASSES[0] as string });
         await virtual.time.advance(20_000);
         const status = await virtual.time.until(virtual.node.directory("default", "Lot"));
         expect(status).toMatchObject({ waiting: 0 });
