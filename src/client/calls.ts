@@ -12,7 +12,7 @@
  *
  * Bounded: so many are with the node at a time, the others wait in the order they came; one beyond `callsMax` is refused.
  */
-import { isOwn, MoonportError } from "../errors.js";
+import { type ErrorCode, isOwn, MoonportError } from "../errors.js";
 import type { Consistency, ServingNode } from "../node-api.js";
 import type { PlainValue } from "../values.js";
 import type { ClientFrame, FrameTarget } from "../wire/frames.js";
@@ -38,10 +38,12 @@ export interface CallInput {
   readonly consistency?: Consistency | undefined;
 }
 
-/** Something else that is asked for as a call is; a repeat of it does no harm. */
+/** Something else that is asked for as a call is; a repeat of it does no harm, unless it says so. */
 export interface Instead {
   /** Whether it changes something: then what became of it may be unknown. */
   readonly changes: boolean;
+  /** Where it may have been heeded it is not asked for again: the answer to a repeat would be another. */
+  readonly once?: boolean;
   /** @param fields `callId`: of all its frames */
   frame(fields: { readonly id: number; readonly timeoutMs: number; readonly callId: string }): ClientFrame;
 }
@@ -76,6 +78,8 @@ type Place =
 const NEW: Place = { kind: "new" };
 /** When all are given up. */
 const ENDS_AT: Readonly<Record<Place["kind"], number>> = { held: 0, new: 1, waiting: 1, pausing: 1, sent: 2 };
+/** Answers to what may have been done all the same. */
+const MAY_BE_DONE: readonly ErrorCode[] = ["outcome_unknown", "socket_full", "link_broken"];
 const RETRY_FIRST_MS = 50;
 const RETRY_MAX_MS = 5_000;
 /** The longest time that a node takes from a frame; what is longer is for this side to keep. */
@@ -155,7 +159,8 @@ export class Calls {
       call.mayHaveRun = changes(call);
       call.lastError = error;
     }
-    const again = [...sent, ...waiting];
+    for (const call of sent.filter(isOnce)) this.#finish(call, { thrown: unknown(call, error.message, error) });
+    const again = [...sent.filter((call) => !isOnce(call)), ...waiting];
     const held = again.flatMap((call) => this.#released(call));
     for (const call of [...again, ...held]) this.#wait(call);
   }
@@ -181,7 +186,9 @@ export class Calls {
     const call = lane.sent.get(id);
     if (call === undefined) return false;
     if (call.object !== undefined) this.#ways?.refused(call.object, error);
-    if (error.retryable || this.#renewed(call, error)) this.#again(call, error);
+    if (isOnce(call) && isOwn(error, ...MAY_BE_DONE))
+      this.#finish(call, { thrown: unknown(call, error.message, error) });
+    else if (error.retryable || this.#renewed(call, error)) this.#again(call, error);
     else this.#finish(call, { thrown: this.#named(call, error) });
     return true;
   }
@@ -329,12 +336,19 @@ function changes({ input }: PendingCall): boolean {
   return input.instead?.changes ?? true;
 }
 
+function isOnce({ input }: PendingCall): boolean {
+  return input.instead?.once === true;
+}
+
 function unknown({ input, callId }: PendingCall, message: string, cause: MoonportError | undefined): MoonportError {
   const isCall = input.instead === undefined;
+  const askAgain = input.instead?.once
+    ? "look what became of it before you ask again"
+    : "ask again: done twice it is done once";
   return MoonportError.of("outcome_unknown", `${message}; ${isCall ? "the call may have run" : "it may be done"}`, {
     callId,
     object: objectId(input.target),
-    hint: isCall ? "call again with this callId: it does not run twice" : "ask again: done twice it is done once",
+    hint: isCall ? "call again with this callId: it does not run twice" : askAgain,
     ...(cause !== undefined && { cause }),
   });
 }

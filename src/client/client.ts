@@ -132,7 +132,12 @@ export class MoonportClient {
       target: { app, class: "delay", key: "command" in ask ? ask.command : "" },
       method: ask.kind,
       args: [],
-      instead: { changes, frame: ({ id, timeoutMs: waitMs }) => ({ type: "delay", id, timeoutMs: waitMs, ask }) },
+      instead: {
+        changes,
+        // A command that was moved may be delivered by the second time, one that was retried is no dead letter any more.
+        once: ask.kind === "move" || ask.kind === "retry",
+        frame: ({ id, timeoutMs: waitMs }) => ({ type: "delay", id, timeoutMs: waitMs, ask }),
+      },
       callId: undefined,
       timeoutMs,
       signal: undefined,

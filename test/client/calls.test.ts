@@ -447,3 +447,23 @@ describe("what cannot be sent", () => {
     return [one];
   }
 });
+
+describe("moving or retrying a delayed command", () => {
+  it.each(["connection", "answer"])(
+    "is asked once, also when its %s is lost: a repeat would be answered otherwise",
+    async (lost) => {
+      const client = await node.connected();
+      const changes = [() => client.delay.retry("milk"), () => client.delay.move("milk", { delayMs: 1_000 })];
+      for (const change of changes) {
+        const outcome = outcomeOf<unknown>(change());
+        await node.time.settle();
+        const asked = node.connection.last("delay");
+        if (lost === "answer") await node.connection.say(failure(asked.id, "link_broken"));
+        else node.connection.close();
+        await node.time.advance(5_000);
+        expect(outcome.error).toMatchObject({ code: "outcome_unknown" });
+      }
+      expect(node.connections.flatMap((connection) => connection.of("delay"))).toHaveLength(2);
+    },
+  );
+});
