@@ -67,6 +67,8 @@ export class Directories {
   /** `app/Class`, with the shape of each that was found whole, or came up without objects. */
   readonly #whole = new Map<string, string>();
   readonly #fresh = new Map<string, string>();
+  /** Those served without a directory since their shards were last looked at: what changed meanwhile no shard has heard of. */
+  readonly #without = new Set<string>();
   /** How often classes or nodes changed, or rows of an earlier shape were told: a look that was under way may have been before it. */
   #changes = 0;
   readonly #walks = new Map<string, Walk>();
@@ -135,6 +137,9 @@ export class Directories {
     if (this.#over.signal.aborted) return;
     this.#changes++;
     this.#whole.clear();
+    for (const { app, name } of this.#parts.classes()) {
+      if (this.#shapeNow(app, name) === NOTHING[0]) this.#without.add(`${app}/${name}`);
+    }
     // The first one at once: a class without objects is best found to be so before it has any.
     this.#checkAfter(this.#hasChecked ? CHECK_AFTER_MS : 0);
   }
@@ -239,9 +244,11 @@ export class Directories {
     if (shape === undefined || this.#whole.get(name) === shape) return;
     const declaration = this.#declared(app, className);
     const changes = this.#changes;
-    if (declaration === undefined) {
-      await this.#empty({ app, className });
-    } else if (await this.#hasObjects(app, className)) {
+    const mustEmpty =
+      declaration === undefined ? await this.#hasObjects(SYSTEM_APP, DIRECTORY_CLASS) : this.#without.has(name);
+    if (mustEmpty) await this.#empty({ app, className });
+    if (declaration === undefined) this.#fresh.delete(name);
+    else if (await this.#hasObjects(app, className)) {
       await this.#inTurn(async () => {
         const unsettled = await this.#unsettled({ app, className }, declaration);
         if (unsettled.length === 0) return;
@@ -253,16 +260,17 @@ export class Directories {
         );
       });
     } else this.#fresh.set(name, shape);
-    if (this.#changes === changes) this.#whole.set(name, shape);
+    if (this.#changes !== changes) return;
+    this.#whole.set(name, shape);
+    if (mustEmpty) this.#without.delete(name);
   }
 
   /**
-   * The class declares no directory any more, and its objects derive no rows: what its shards hold would be taken for all there
-   * is as soon as it declares the same one again. Then they are filled anew.
+   * The class declares no directory, or did not for a while, and its objects derived no rows: what its shards hold would be taken
+   * for all there is where it declares the same one again. Then they are filled anew.
    */
   async #empty({ app, className }: ClassName): Promise<void> {
     this.#fresh.delete(`${app}/${className}`);
-    if (!(await this.#hasObjects(SYSTEM_APP, DIRECTORY_CLASS))) return;
     const { DIRECTORY_SHARDS } = this.#parts.settings;
     for (let number = 0; number < DIRECTORY_SHARDS; number++) {
       const shard = shardObject(app, className, number, DIRECTORY_SHARDS);

@@ -163,8 +163,8 @@ export class ResidentObject implements FileHolder {
   submit(work: Work): void {
     if (this.#leaving !== undefined) throw this.#leaving;
     if (work.kind === "call" && this.#attaches(work)) return;
-    this.#mailbox.put(work);
     this.#touch();
+    this.#mailbox.put(work);
     this.#pump();
   }
 

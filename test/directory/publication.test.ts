@@ -224,6 +224,8 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("crash" as const), steps: fc.integer({ min: 0, max: 30 }) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("stop" as const) }) },
 );
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
 const CLASSES = [
   lotClass(),
   lotClass(
@@ -302,6 +304,25 @@ describe("after any history of writes, destroys, crashes, stops and class change
               { kind: "class", columns: 1 },
               { kind: "put", key: "d", top: 0 },
               { kind: "class", columns: 0 },
+            ],
+            50,
+          ],
+          // Its end was not told when the node died, and its next life has no row to tell.
+          ...[13, 15, 17, 19].map((steps): [Step[], number] => [
+            [
+              { kind: "put", key: "b", top: 0 },
+              { kind: "crash", steps },
+              { kind: "throw", key: "b", on: true },
+            ],
+            60_000,
+          ]),
+          // Its end waits to be told when the class has no directory, and has it again before anybody looked.
+          [
+            [
+              { kind: "put", key: "b", top: 0 },
+              { kind: "destroy", key: "b" },
+              { kind: "class", columns: 3 },
+              { kind: "put", key: "a", top: 0 },
             ],
             50,
           ],
