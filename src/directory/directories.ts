@@ -196,7 +196,7 @@ export class Directories {
   // Bringing over
 
   #checkAfter(pauseMs: number): void {
-    if (this.#isChecking) return;
+    if (this.#isChecking || this.#over.signal.aborted) return;
     this.#check?.cancel();
     this.#check = this.#parts.world.timers.after(pauseMs, () => void this.#checkAll());
   }
@@ -205,10 +205,12 @@ export class Directories {
     this.#isChecking = true;
     this.#hasChecked = true;
     let again = false;
+    let found: Promise<boolean> | undefined;
+    const hasShards = () => (found ??= this.#hasObjects(SYSTEM_APP, DIRECTORY_CLASS));
     for (const { app, name } of this.#parts.classes()) {
       if (this.#over.signal.aborted) return;
       try {
-        await this.#checkClass({ app, className: name });
+        await this.#checkClass({ app, className: name }, hasShards);
       } catch (thrown) {
         again = true;
         if (this.#over.signal.aborted) return;
@@ -239,13 +241,13 @@ export class Directories {
     }
   }
 
-  async #checkClass({ app, className }: ClassName): Promise<void> {
+  /** @param hasShards whether the bucket holds any directory's: asked of it once for all classes */
+  async #checkClass({ app, className }: ClassName, hasShards: () => Promise<boolean>): Promise<void> {
     const [name, shape] = [`${app}/${className}`, this.#shapeNow(app, className)];
     if (shape === undefined || this.#whole.get(name) === shape) return;
     const declaration = this.#declared(app, className);
     const changes = this.#changes;
-    const mustEmpty =
-      declaration === undefined ? await this.#hasObjects(SYSTEM_APP, DIRECTORY_CLASS) : this.#without.has(name);
+    const mustEmpty = declaration === undefined ? await hasShards() : this.#without.has(name);
     if (mustEmpty) await this.#empty({ app, className });
     if (declaration === undefined) this.#fresh.delete(name);
     else if (await this.#hasObjects(app, className)) {

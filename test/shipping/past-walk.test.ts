@@ -54,6 +54,8 @@ it("nodes take turns, also those that did not live long enough for one", async (
   const node = await start(false);
   await writes(node, "Note/a");
   const sibling = await node.sibling();
+  // What both look for when they start.
+  await node.time.advance(1_000);
   const before = node.bucket.counts().list;
   await node.time.advance(GONE_MS);
   const walks = Math.ceil((8 * GONE_MS) / RETENTION_MS);
@@ -109,6 +111,7 @@ it("what is still kept stays, whoever walks", async () => {
 it("without retention nobody walks", async () => {
   const node = await VirtualNode.start({ classes: { Note }, settings: { ...settings, ...NO_PAST } });
   await writes(node, "Note/a");
+  await node.time.advance(1_000);
   const { list, get } = node.bucket.counts();
   await node.time.advance(GONE_MS);
   expect(node.bucket.counts()).toMatchObject({ list, get });

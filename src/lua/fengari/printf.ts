@@ -21,6 +21,10 @@ interface Printed {
 
 const FORM = /^([^%]*)%([-+ #0]*)(\d*)(?:\.(\d*))?([a-zA-Z])(.*)$/s;
 const FLOAT_PRECISION = 6;
+/** That toExponential gives. */
+const PLACES_MAX = 100;
+/** No double that is as near to a middle lies beside it. */
+const PLACES_BEHIND = 30;
 
 /** @param form text with one conversion in it, that Lua has found to be one */
 export function printf(form: string, value: number | string): string {
@@ -97,12 +101,33 @@ function shortest(value: number, digits: number, keepsZeros: boolean): string {
   const rounded = exponential(value, digits - 1);
   const exponent = Number(rounded.slice(rounded.indexOf("e") + 1));
   const text = exponent < -4 || exponent >= digits ? rounded : fixed(value, digits - 1 - exponent);
-  return keepsZeros || !text.includes(".") ? text : text.replace(/\.?0+(?=e|$)/, "");
+  const [significand = "", power] = text.split("e");
+  const kept = keepsZeros || !significand.includes(".") ? significand : significand.replace(/\.?0+$/, "");
+  return power === undefined ? kept : `${kept}e${power}`;
 }
 
 /** The exponent has two digits at least. */
 function exponential(value: number, precision: number): string {
-  return value.toExponential(precision).replace(/e([+-])(\d)$/, "e$10$2");
+  const text = liesBetween(value, precision) ? toEven(value, precision) : value.toExponential(precision);
+  return text.replace(/e([+-])(\d)$/, "e$10$2");
+}
+
+/** Whether two texts of so many places are as near: behind them a 5 and then nothing. */
+function liesBetween(value: number, precision: number): boolean {
+  const places = Math.min(PLACES_MAX, precision + PLACES_BEHIND);
+  const behind = value
+    .toExponential(places)
+    .replace(/e.*|\./g, "")
+    .slice(precision + 1);
+  return /^50+$/.test(behind);
+}
+
+/** Of those two toExponential takes the upper one. */
+function toEven(value: number, precision: number): string {
+  const upper = value.toExponential(precision);
+  const [digits = "", exponent = ""] = value.toExponential(precision + 1).split("e");
+  const lower = digits.slice(0, -1).replace(/\.$/, "");
+  return Number(lower.at(-1)) % 2 === 0 ? `${lower}e${exponent}` : upper;
 }
 
 function fixed(value: number, precision: number): string {
