@@ -57,8 +57,14 @@ export class Addresses {
 function socketUrl(url: string): string {
   const parsed = socketUrlOf(url);
   if (parsed !== undefined) return parsed;
-  throw MoonportError.of("bad_option", `"${url}" is not a node's address`, {
-    hint: "an address looks like ws://127.0.0.1:7070",
+  throw notAnAddress(url, "ws://127.0.0.1:7070");
+}
+
+/** It is shown without what may be a secret in it: a name and password before the host, a query. */
+export function notAnAddress(url: string, example: string): MoonportError {
+  const shown = url.replace(/\/\/.*@/, "//***@").replace(/\?.*/, "?***");
+  return MoonportError.of("bad_option", `"${shown}" is not a node's address`, {
+    hint: `an address looks like ${example}; a token is given beside it`,
   });
 }
 
@@ -67,6 +73,10 @@ export function socketUrlOf(url: unknown): string | undefined {
   if (typeof url !== "string" || !URL.canParse(url)) return undefined;
   const parsed = new URL(url);
   const scheme = /^(?:ws|http)(s?):$/.exec(parsed.protocol);
-  if (!scheme || parsed.search !== "" || parsed.hash !== "" || parsed.username !== "") return undefined;
+  if (!scheme || parsed.search !== "" || parsed.hash !== "" || hasLogin(parsed)) return undefined;
   return `ws${scheme[1]}://${parsed.host}${parsed.pathname.replace(/\/$/, "")}${SOCKET_PATH}`;
+}
+
+export function hasLogin({ username, password }: URL): boolean {
+  return username !== "" || password !== "";
 }

@@ -51,6 +51,7 @@ import {
 import { errorOf } from "../wire/problem.js";
 import { parseWireJson, wireJson } from "../wire/wire-json.js";
 import { uuidv7, type World } from "../world/world.js";
+import { hasLogin, notAnAddress } from "./addresses.js";
 import { download } from "./download.js";
 import { HttpDelay } from "./http-delay.js";
 import { StreamSubscription } from "./stream-subscription.js";
@@ -586,10 +587,8 @@ function callerGone(): MoonportError {
 
 function targetOf(url: string): { host: string; port: number } {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed?.protocol !== "http:" || parsed.pathname !== "/" || parsed.search !== "" || parsed.username !== "") {
-    throw MoonportError.of("bad_option", `"${url}" is not a node's address`, {
-      hint: "an address looks like http://127.0.0.1:7070",
-    });
+  if (parsed?.protocol !== "http:" || parsed.pathname !== "/" || parsed.search !== "" || hasLogin(parsed)) {
+    throw notAnAddress(url, "http://127.0.0.1:7070");
   }
   return { host: parsed.hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(parsed.port || "80") };
 }

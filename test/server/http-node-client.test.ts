@@ -1,6 +1,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Addresses } from "../../src/client/addresses.js";
 import { HttpNodeClient } from "../../src/client/http-node-client.js";
 import { ERROR_CODES, type ErrorCode, MoonportError } from "../../src/errors.js";
 import { identityOf } from "../../src/identity.js";
@@ -318,6 +319,18 @@ describe("a node that is not there", () => {
     expect((await again(say)).code).toBe("method_not_found");
     patient.close();
     busy.server.close();
+  });
+
+  it.each([
+    "http://ada:hunter2@127.0.0.1:7070",
+    "http://:hunter2@127.0.0.1:7070",
+    "http://ada:hun/hunter2@a b",
+    "http://127.0.0.1:7070?token=hunter2",
+  ])("does not repeat what is secret in the address %s", (url) => {
+    for (const connect of [() => new HttpNodeClient({ url, world }), () => new Addresses(url)]) {
+      expect(connect).toThrow(/is not a node's address/);
+      expect(connect).not.toThrow(/hunter2/);
+    }
   });
 
   it.each(["127.0.0.1:7070", "https://a.example", "http://a/path", "nonsense", "http://u:p@a"])(
