@@ -278,13 +278,8 @@ export class OpenObject {
 
   /** Tells how the row stands; what has not landed is told when it has. */
   tellRow(): void {
-    if (this.hasUnlandedRow) return;
-    const { rows } = this.#context;
-    const { epoch } = this.claim.manifest;
-    const standing = this.tables.directoryRow.standing();
-    if (standing !== undefined) rows.stands(this.object, epoch, standing, true);
-    // Of a life before this one a row may be left, whose end nobody came to tell.
-    else rows.gone(this.object, epoch, this.#committedSeq);
+    const standing = this.hasUnlandedRow ? undefined : this.tables.directoryRow.standing();
+    if (standing !== undefined) this.#context.rows.stands(this.object, this.claim.manifest.epoch, standing, true);
   }
 
   #keepRow(standing: RowStanding): void {
